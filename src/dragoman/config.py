@@ -1,0 +1,349 @@
+"""Every knob, its meaning and its default: frozen models, TOML in and out, unknown keys refused with the nearest known one.
+
+A configuration is built in three layers, each a nested dictionary: a preset (chosen from the size of the corpus, see
+``train/presets.py``), a recipe (``--config recipe.toml``), single settings (``--set train.steps=1000``). The resolved
+whole is written into the model folder as ``config.toml`` and read back from there by everything that uses the model.
+"""
+
+import difflib
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dragoman.errors import ConfigError
+
+MAX_PARAMETERS = 4_000_000_000
+"""Ceiling on the size of a model that a configuration may describe; checked before anything is allocated."""
+
+Size = Annotated[int, Field(ge=1, le=1_000_000)]
+Layers = Annotated[int, Field(ge=1, le=256)]
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+class Section(BaseModel):
+    """What the five sections have in common: values never change, keys are known, types are not guessed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class TextConfig(Section):
+    """How text becomes ids."""
+
+    vocab_size: Annotated[int, Field(ge=264, le=1_000_000)] = 8000
+    "Pieces to learn, the special ones included; rounded up to a multiple of 8."
+    shared: bool = True
+    "One vocabulary for both sides (needed for three-way tied embeddings), or one each."
+    bpe_dropout: Share = 0.0
+    "Chance that a merge is skipped while training (Provilkov et al. 2020); 0.05-0.1 helps small corpora."
+    src_lang: str = ""
+    "Language of the source, such as `en`; only for reports and metrics."
+    tgt_lang: str = ""
+    "Language of the target; chooses the tokenizer of the metrics (zh, ja, ko)."
+
+
+class ModelConfig(Section):
+    """The Transformer's sizes; names as in the paper's table 3."""
+
+    d_model: Size = 512
+    "Width of every hidden vector."
+    num_heads: Annotated[int, Field(ge=1, le=1024)] = 8
+    "Attention heads; must divide d_model."
+    num_encoder_layers: Layers = 6
+    "Depth of the encoder."
+    num_decoder_layers: Layers = 6
+    "Depth of the decoder; a shallow one translates faster."
+    d_ff: Size = 2048
+    "Inner width of the feed-forward network."
+    dropout: Share = 0.1
+    "Dropout on the sum of embedding and position and on each sub-layer's output (section 5.4)."
+    norm_first: bool = False
+    "False: norm after the residual sum, as in the paper. True: norm before the sub-layer, and one at the end of each stack."
+    activation: Literal["relu", "gelu", "swiglu", "geglu"] = "relu"
+    "Of the feed-forward network; relu is the paper's, swiglu and geglu are gated (Shazeer 2020)."
+    positions: Literal["sinusoidal", "sinusoidal_half", "sinusoidal_half_inclusive", "learned"] = "sinusoidal"
+    "sinusoidal: interleaved, as in the paper; the half layouts are Marian's and tensor2tensor's; learned: a table."
+    max_positions: Annotated[int, Field(ge=1, le=65_536)] = 1024
+    "Rows of a learned position table; sinusoids reach any length."
+    tied: Literal["three-way", "output", "none"] = "three-way"
+    "Which matrices are one: source embedding, target embedding and output (section 3.4); the last two; none."
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.d_model % self.num_heads:
+            raise ValueError(f"model.d_model={self.d_model} is not a multiple of model.num_heads={self.num_heads}")
+        return self
+
+
+class DataConfig(Section):
+    """Which pairs are trained on, and how many at a time."""
+
+    batch_tokens: Annotated[int, Field(ge=16, le=10_000_000)] = 4096
+    "Padded target tokens of one batch: pairs times the longest side."
+    max_length: Annotated[int, Field(ge=1, le=65_536)] = 256
+    "Longest side in pieces; a pair beyond it is dropped and counted."
+    skip_invalid: bool = False
+    "Skip (and count) pairs with invalid UTF-8 or control characters instead of refusing the file."
+    drop_duplicates: bool = False
+    "Train on each distinct pair once."
+
+
+class TrainConfig(Section):
+    """The training: optimizer, schedule, when to look, when to stop."""
+
+    steps: Annotated[int, Field(ge=1, le=100_000_000)] = 100_000
+    "Updates of the weights."
+    accumulate: Annotated[int, Field(ge=1, le=4096)] = 1
+    "Batches whose gradients make one update; the result equals one big batch."
+    learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] = 7e-4
+    "The highest rate of the schedule, reached at the end of the warm-up."
+    schedule: Literal["noam", "cosine", "linear"] = "noam"
+    "After the warm-up: noam falls with 1/sqrt(step) (equation 3), cosine and linear end at zero."
+    warmup_steps: Annotated[int, Field(ge=1, le=10_000_000)] = 4000
+    "Updates in which the rate rises linearly."
+    label_smoothing: Share = 0.1
+    "Probability mass spread over the whole vocabulary (section 5.4)."
+    adam_betas: tuple[Share, Share] = (0.9, 0.98)
+    "Adam's two decay rates (section 5.3)."
+    adam_epsilon: Annotated[float, Field(gt=0.0, lt=1.0)] = 1e-9
+    "Adam's epsilon (section 5.3)."
+    weight_decay: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    "Decoupled decay of the matrices; 0 is plain Adam."
+    clip_norm: Annotated[float, Field(ge=0.0, le=1e6)] = 1.0
+    "Largest norm of the whole gradient; 0 does not clip."
+    ema_decay: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.999
+    "Decay of the running average of the weights, which is what is validated and kept; 0 keeps the raw weights."
+    save_every: Annotated[int, Field(ge=1, le=100_000_000)] = 500
+    "Updates between checkpoints."
+    keep: Annotated[int, Field(ge=1, le=1000)] = 2
+    "Newest checkpoints kept for resuming; the best is kept as the model itself."
+    validate_every: Annotated[int, Field(ge=1, le=100_000_000)] = 500
+    "Updates between validations (loss, and BLEU/chrF of real translations)."
+    validate_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+    "Validation pairs that are translated for BLEU; the loss is over all."
+    patience: Annotated[int, Field(ge=0, le=10_000)] = 0
+    "Validations without a better score before stopping early; 0 never stops early."
+    threads: Annotated[int, Field(ge=0, le=4096)] = 0
+    "CPU threads; 0 takes what PyTorch finds. Bit-exact resuming needs the same number."
+    precision: Literal["float32", "bfloat16"] = "float32"
+    "Arithmetic of the matrix products while training; weights and optimizer stay float32."
+    max_bad_steps: Annotated[int, Field(ge=1, le=1000)] = 10
+    "Consecutive updates with a loss or gradient that is not finite before giving up; each is skipped and counted."
+    tensorboard: bool = False
+    "Also write TensorBoard event files into the folder (needs the tensorboard package)."
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
+    "Of the initial weights, the order of the data, dropout and BPE-dropout."
+
+    @model_validator(mode="before")
+    @classmethod
+    def _betas_from_toml(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and isinstance(values.get("adam_betas"), list):
+            return {**values, "adam_betas": tuple(values["adam_betas"])}
+        return values
+
+
+class SearchConfig(Section):
+    """How a translation is looked for."""
+
+    beam_size: Annotated[int, Field(ge=1, le=1024)] = 5
+    "Hypotheses followed at once; 1 is greedy."
+    n_best: Annotated[int, Field(ge=1, le=1024)] = 1
+    "Translations returned for each sentence, best first; at most beam_size."
+    length_penalty: Annotated[float, Field(ge=-10.0, le=10.0)] = 1.0
+    "Exponent of the length normalisation: 0 none, 1 mean log-probability; larger prefers longer output."
+    length_norm: Literal["power", "gnmt"] = "power"
+    "power divides by length^a; gnmt by ((5 + length) / 6)^a (Wu et al. 2016)."
+    max_length_ratio: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
+    "A translation has at most ratio * source pieces + max_length_extra pieces."
+    max_length_extra: Annotated[int, Field(ge=1, le=65_536)] = 20
+    "See max_length_ratio."
+    min_length: Annotated[int, Field(ge=0, le=65_536)] = 0
+    "Pieces before the end of the sentence is allowed."
+    no_repeat_ngram: Annotated[int, Field(ge=0, le=64)] = 0
+    "No n-gram of this many pieces twice in a translation; 0 allows all."
+    suppress: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    "Piece ids that are never produced."
+    sample: bool = False
+    "Draw from the distribution instead of searching for its peak."
+    temperature: Annotated[float, Field(ge=0.0, le=1e6)] = 1.0
+    "Sampling: above 1 flatter, below 1 sharper, 0 is greedy."
+    top_k: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    "Sampling: only the k likeliest pieces; 0 is all."
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    "Sampling: only the likeliest pieces that together have this probability."
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    "Sampling: the same seed gives the same text."
+
+    @model_validator(mode="before")
+    @classmethod
+    def _suppress_from_toml(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and isinstance(values.get("suppress"), list):
+            return {**values, "suppress": tuple(values["suppress"])}
+        return values
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.n_best > self.beam_size:
+            raise ValueError(f"search.n_best={self.n_best} is more than search.beam_size={self.beam_size}; raise the beam")
+        return self
+
+
+class Config(Section):
+    """The whole configuration: one section a concern."""
+
+    text: TextConfig = TextConfig()
+    model: ModelConfig = ModelConfig()
+    data: DataConfig = DataConfig()
+    train: TrainConfig = TrainConfig()
+    search: SearchConfig = SearchConfig()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.model.tied == "three-way" and not self.text.shared:
+            raise ValueError('model.tied="three-way" needs text.shared=true; use model.tied="output" with two vocabularies')
+        size = parameter_estimate(self)
+        if size > MAX_PARAMETERS:
+            raise ValueError(f"this model would have {size:,} parameters, more than the {MAX_PARAMETERS:,} allowed; make it smaller")
+        return self
+
+    def to_toml(self) -> str:
+        """The configuration as TOML, every key present."""
+        return tomli_w.dumps(self.model_dump(mode="json"))
+
+
+Layer = Mapping[str, Any]
+"""A part of a configuration: section -> key -> value."""
+
+PRESETS: Mapping[str, Mapping[str, int | float | bool]] = {
+    "tiny": {"d_model": 128, "num_heads": 4, "num_encoder_layers": 4, "num_decoder_layers": 4, "d_ff": 256, "dropout": 0.3},
+    "small": {"d_model": 256, "num_heads": 4, "num_encoder_layers": 4, "num_decoder_layers": 4, "d_ff": 1024, "dropout": 0.2},
+    "base": {"d_model": 512, "num_heads": 8, "num_encoder_layers": 6, "num_decoder_layers": 6, "d_ff": 2048, "dropout": 0.1},
+    "big": {"d_model": 1024, "num_heads": 16, "num_encoder_layers": 6, "num_decoder_layers": 6, "d_ff": 4096, "dropout": 0.3},
+}
+"""Sizes with a name, chosen by ``model.preset``; base and big are the paper's table 3."""
+
+
+def parameter_estimate(config: Config) -> int:
+    """Weights of the model that ``config`` describes (biases and norms left out), by arithmetic alone."""
+    model, vocab = config.model, config.text.vocab_size
+    feed_forward = (3 if model.activation in ("swiglu", "geglu") else 2) * model.d_model * model.d_ff
+    attention = 4 * model.d_model**2
+    blocks = model.num_encoder_layers * (attention + feed_forward) + model.num_decoder_layers * (2 * attention + feed_forward)
+    tables = {"three-way": 1, "output": 2, "none": 3}[model.tied] * vocab * model.d_model
+    return blocks + tables + (2 * model.max_positions * model.d_model if model.positions == "learned" else 0)
+
+
+def merge(layers: Iterable[Layer]) -> Config:
+    """Stack ``layers``, later ones winning, expand ``model.preset`` and check the result.
+
+    Raises:
+        ConfigError: an unknown section, key or preset (the nearest known one is named), a value of the wrong type or out
+            of range, or values that do not fit each other.
+    """
+    merged: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        for section, values in layer.items():
+            _check_known(section, values)
+            merged.setdefault(section, {}).update(_expand_preset(values) if section == "model" else values)
+    try:
+        return Config.model_validate({section: _listed(values) for section, values in merged.items()})
+    except ValidationError as error:
+        raise ConfigError(_explain(error)) from None
+
+
+def read_toml(path: Path) -> Layer:
+    """The layer written in a TOML file.
+
+    Raises:
+        ConfigError: the file is missing or is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
+def read_setting(setting: str) -> Layer:
+    """The layer of one ``section.key=value``; the value is read as TOML, and as a plain string where it is not TOML.
+
+    Raises:
+        ConfigError: there is no ``=`` or no section in it.
+    """
+    name, equals, text = setting.partition("=")
+    section, dot, key = name.strip().partition(".")
+    if not (equals and dot and section and key):
+        raise ConfigError(f"--set {setting}: expected section.key=value, for example train.steps=1000")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    return {section: {key: value}}
+
+
+def load(path: Path) -> Config:
+    """Read a whole configuration from a TOML file, as it lies in a model folder."""
+    return merge([read_toml(path)])
+
+
+def _check_known(section: str, values: Any) -> None:
+    sections = {name: field.annotation for name, field in Config.model_fields.items()}
+    if section not in sections:
+        raise ConfigError(f"unknown section [{section}]{_nearest(section, sections)}")
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"[{section}] must hold keys, not the value {values!r}")
+    known = [*sections[section].model_fields, *(["preset"] if section == "model" else [])]  # type: ignore[union-attr]
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"unknown key {section}.{key}{_nearest(key, known)}")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(names)}"
+
+
+def _expand_preset(values: Mapping[str, Any]) -> dict[str, Any]:
+    rest = dict(values)
+    name = rest.pop("preset", None)
+    if name is None:
+        return rest
+    if name not in PRESETS:
+        raise ConfigError(f"unknown model.preset={name!r}{_nearest(str(name), PRESETS)}")
+    return {**PRESETS[name], **rest}
+
+
+def _listed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Whole numbers stand for floats in TOML as people write it (``dropout = 0``); nan and huge numbers do not pass."""
+    return {key: _as_float(value) if _wants_float(key) else value for key, value in values.items()}
+
+
+def _wants_float(key: str) -> bool:
+    return any(
+        key in section.model_fields and float in _flat(section.model_fields[key].annotation)
+        for section in (TextConfig, ModelConfig, DataConfig, TrainConfig, SearchConfig)
+    )
+
+
+def _flat(annotation: Any) -> tuple[Any, ...]:
+    return getattr(annotation, "__args__", (annotation,))
+
+
+def _as_float(value: Any) -> Any:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and math.log2(abs(value) + 1) < 60 else value
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    what = first["msg"].removeprefix("Value error, ")
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    if first["type"] == "value_error":
+        return f"{what}{more}"
+    return f"{where}={first['input']!r}: {what[0].lower()}{what[1:]}{more}"

@@ -1,0 +1,10 @@
+"""Files of sentence pairs in, batches of ids out.
+
+Knows: bytes, lines, the formats that translations come in, Unicode, hashes, token budgets.
+Does not know: the model, training, how text becomes ids (it is given the ids).
+
+Read in this order: ``stream`` (path to bytes), ``lines`` (bytes to lines), ``pair`` (the unit, and what is passed
+over), ``tables`` and ``memories`` (the formats), ``characters`` and ``alignment`` (lines as numbers, and where two
+sides part), ``corpus`` (the door: ``open_corpus``); then the doctor: ``profile``, ``census``, ``facts``, ``findings``,
+``report``; then ``tokenfile``, ``buckets``, ``batch``.
+"""

@@ -1,0 +1,258 @@
+"""Where two sides stop belonging together, seen from the lines alone: lengths, digits, and how they end.
+
+For every line and every small shift k, the log of how much likelier it is that source i and target i + k are
+translations than that they are strangers: the difference of log lengths is Laplace distributed, narrowly for
+translations and widely for strangers (after Gale and Church 1993, who use a normal distribution); the digits of
+translations mostly agree; questions stay questions. A lost line shows as a stretch in which some shift fits better than
+none by more than chance allows.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.data.characters import Characters, IntArray, characters, digit_marks, endings
+from dragoman.data.lines import LINE_LIMIT, FileFacts, read_blocks
+
+FloatArray = npt.NDArray[np.float32]
+
+BLOCK = 1 << 16
+"""Pairs looked at together."""
+
+_OVERLAP = 1 << 10
+_SHIFTS = tuple(shift for size in range(1, 5) for shift in (size, -size))
+_WINDOW = 64
+_FEWEST = 2 * _WINDOW
+_GAIN = 30.0
+"""Least evidence (natural log) for a shift: chance gives this much in one of 10^13 places."""
+_LOSS = 100.0
+"""Least evidence against belonging together, when no shift explains it."""
+_FAR = 1000
+_SAME_DIGITS, _OTHER_DIGITS = 2.5, -1.8
+_SAME_ENDING, _OTHER_ENDING = 0.1, -1.0
+
+
+class Sketch(NamedTuple):
+    """What is remembered of each line of one side."""
+
+    length: FloatArray
+    "log(1 + characters)"
+    digits: npt.NDArray[np.uint32]
+    "A mark of its digits; 0 without."
+    ending: npt.NDArray[np.uint8]
+    "Its last punctuation."
+
+    def part(self, start: int, stop: int) -> "Sketch":
+        """Lines ``start`` to ``stop``."""
+        return Sketch(*(array[start:stop] for array in self))
+
+
+@dataclass(frozen=True)
+class Misalignment:
+    """A stretch of pairs that do not seem to belong together."""
+
+    line: int
+    "Where it begins, within a few lines."
+    last_line: int
+    "Where it ends, or as far as was looked."
+    shift: int | None
+    "How many lines further down the target fits (negative: further up); None if no small shift fits."
+
+    @property
+    def tale(self) -> str:
+        """The finding in words."""
+        if self.shift is None:
+            return "from there lengths and digits of the two sides no longer go together"
+        lines = "line" if abs(self.shift) == 1 else "lines"
+        return f"from there the target fits {abs(self.shift)} {lines} {'later' if self.shift > 0 else 'earlier'}"
+
+
+def sketch(chars: Characters) -> Sketch:
+    """Sketch of some lines. Memory: 9 bytes a line."""
+    return Sketch(
+        np.log1p(chars.lengths).astype(np.float32),
+        digit_marks(chars).astype(np.uint32),
+        endings(chars),
+    )
+
+
+def find_misalignment(src: Sketch, tgt: Sketch) -> tuple[int, int, int | None] | None:
+    """First index, last index and shift of the first stretch of ``src`` that does not fit ``tgt``, or nothing.
+
+    Cost: about 2 microseconds a line.
+    """
+    size = min(len(src.length), len(tgt.length))
+    scales = _scales(src, tgt, size)
+    if scales is None:
+        return None
+    straight = _likelihood(src, tgt, 0, scales)
+    gains = {shift: _best_stretch(_likelihood(src, tgt, shift, scales) - straight) for shift in _SHIFTS}
+    shifted = {shift: stretch for shift, stretch in gains.items() if stretch.gain >= _GAIN}
+    lost = _best_stretch(-straight)
+    if shifted:
+        first = min(stretch.start for stretch in shifted.values())
+        best = max((stretch.gain, shift) for shift, stretch in shifted.items() if stretch.start < first + _WINDOW)[1]
+        if lost.gain < _LOSS or first < lost.start + _WINDOW:
+            return shifted[best].start, shifted[best].stop, best
+    if lost.gain < _LOSS:
+        return None
+    return lost.start, lost.stop, _far_shift(src, tgt, scales, lost.start, lost.stop)
+
+
+@dataclass
+class AlignmentWatch:
+    """Looks for the first misalignment while pairs stream by; holds one block of them."""
+
+    found: Misalignment | None = None
+    _src: list[Sketch] = field(default_factory=list)
+    _tgt: list[Sketch] = field(default_factory=list)
+    _lines: list[IntArray] = field(default_factory=list)
+    _held: int = 0
+
+    def add(self, src: Characters, tgt: Characters, lines: IntArray) -> None:
+        """The next pairs and their line numbers."""
+        if self.found:
+            return
+        self._src.append(sketch(src))
+        self._tgt.append(sketch(tgt))
+        self._lines.append(lines)
+        self._held += len(lines)
+        if self._held >= BLOCK:
+            self.look()
+
+    def look(self) -> None:
+        """Judge what is held now; call it once more at the end."""
+        if not self._held or self.found:
+            return
+        src, tgt, lines = _joined(self._src), _joined(self._tgt), np.concatenate(self._lines)
+        stretch = find_misalignment(src, tgt)
+        if stretch:
+            self.found = Misalignment(int(lines[stretch[0]]), int(lines[stretch[1]]), stretch[2])
+        kept = max(0, self._held - _OVERLAP)
+        self._src, self._tgt = [src.part(kept, self._held)], [tgt.part(kept, self._held)]
+        self._lines, self._held = [lines[kept:]], self._held - kept
+
+
+def first_suspicious_line(paths: tuple[Path, Path], line_limit: int = LINE_LIMIT) -> Misalignment | None:
+    """Where two files of unequally many lines part; reads both once more.
+
+    Memory: 9 bytes a line of each.
+    """
+    src, tgt = (_joined(list(_sketches(path, line_limit))) for path in paths)
+    for start in range(0, min(len(src.length), len(tgt.length)), BLOCK - _OVERLAP):
+        found = find_misalignment(src.part(start, start + BLOCK), tgt.part(start, start + BLOCK))
+        if found:
+            return Misalignment(start + found[0] + 1, start + found[1] + 1, found[2])
+    return _parting(src, tgt)
+
+
+def _parting(src: Sketch, tgt: Sketch) -> Misalignment | None:
+    """The likeliest place of the one gap that explains both counts: before it no shift, after it the difference."""
+    size, shift = min(len(src.length), len(tgt.length)), len(tgt.length) - len(src.length)
+    scales = _scales(src, tgt, size)
+    if scales is None:
+        return None
+    gain = _likelihood(src, tgt, shift, scales) - _likelihood(src, tgt, 0, scales)
+    total = np.cumsum(gain[::-1], dtype=np.float64)[::-1]
+    start = int(np.argmax(total))
+    return Misalignment(start + 1, len(src.length), shift) if total[start] >= _GAIN / 3 else None
+
+
+def _sketches(path: Path, line_limit: int) -> Iterator[Sketch]:
+    for block in read_blocks(path, FileFacts(str(path)), keep_controls=True, line_limit=line_limit):
+        yield sketch(characters([line or " " for line in block.lines]))
+
+
+def _joined(sketches: Sequence[Sketch]) -> Sketch:
+    return Sketch(*(np.concatenate(arrays) for arrays in zip(*sketches, strict=True)))
+
+
+class _Stretch(NamedTuple):
+    """A run of lines and the evidence it adds up to."""
+
+    gain: float
+    start: int
+    stop: int
+
+
+class _Scales(NamedTuple):
+    """Mean distance of log(target length) - log(source length) from its local mean."""
+
+    kin: float
+    strangers: float
+
+
+def _scales(src: Sketch, tgt: Sketch, size: int) -> _Scales | None:
+    """Measured on the lines themselves; nothing if they are too few or their lengths tell nothing."""
+    if size < _FEWEST:
+        return None
+    x, y = src.length[:size], tgt.length[:size]
+    strangers = float(np.mean(_unevenness(x, np.roll(y, size // 3))))
+    windows = [_window_means(_unevenness(x, np.roll(y, -shift))) for shift in (0, *_SHIFTS)]
+    kin = float(np.median(np.min(windows, axis=0)))
+    kin = max(kin, strangers / 8, 1e-3)
+    return _Scales(kin, strangers) if kin < 0.8 * strangers else None
+
+
+def _unevenness(src_length: FloatArray, tgt_length: FloatArray) -> FloatArray:
+    """Distance of each difference of lengths from the mean of its neighbourhood.
+
+    From the neighbourhood's, because corpora have passages with a ratio of their own (names, headings, tables).
+    """
+    difference = tgt_length - src_length
+    means = _window_means(difference) if len(difference) >= _WINDOW else difference.mean(keepdims=True)
+    expected = np.repeat(means, _WINDOW)
+    whole = min(len(expected), len(difference))
+    difference[:whole] -= expected[:whole]
+    difference[whole:] -= means[-1]
+    return np.abs(difference)
+
+
+def _window_means(values: FloatArray) -> FloatArray:
+    count = len(values) // _WINDOW
+    return values[: count * _WINDOW].reshape(count, _WINDOW).mean(axis=1)
+
+
+def _likelihood(src: Sketch, tgt: Sketch, shift: int, scales: _Scales) -> FloatArray:
+    """log p(translations) - log p(strangers) of source i and target i + shift; 0 where there is no such target."""
+    size = len(src.length)
+    start, stop = max(0, -shift), min(size, len(tgt.length) - shift)
+    scores = np.zeros(size, np.float32)
+    if start >= stop:
+        return scores
+    ours, theirs = src.part(start, stop), tgt.part(start + shift, stop + shift)
+    distance = _unevenness(ours.length, theirs.length)
+    score = distance * np.float32(1 / scales.strangers - 1 / scales.kin) + np.float32(
+        np.log(scales.strangers / scales.kin)
+    )
+    digits = np.flatnonzero((ours.digits > 0) & (theirs.digits > 0))
+    score[digits] += np.where(ours.digits[digits] == theirs.digits[digits], _SAME_DIGITS, _OTHER_DIGITS)
+    score += np.where(ours.ending == theirs.ending, np.float32(_SAME_ENDING), np.float32(_OTHER_ENDING))
+    scores[start:stop] = np.clip(score, -4.0, 4.0)
+    return scores
+
+
+def _best_stretch(gains: FloatArray) -> _Stretch:
+    """The run of lines with the largest sum."""
+    total = np.concatenate(([0.0], np.cumsum(gains, dtype=np.float64)))
+    lowest = np.minimum.accumulate(total)
+    stop = int(np.argmax(total - lowest))
+    start = int(np.argmin(total[: stop + 1]))
+    return _Stretch(float(total[stop] - total[start]), start, max(start, stop - 1))
+
+
+def _far_shift(src: Sketch, tgt: Sketch, scales: _Scales, start: int, stop: int) -> int | None:
+    """The shift of at most :data:`_FAR` lines under which the beginning of a bad stretch fits, if one does."""
+    middle = src.part(start, min(stop, start + 4 * _WINDOW))
+    size = len(middle.length)
+    shifts = range(max(-_FAR, -start), min(_FAR, len(tgt.length) - start - size) + 1)
+    scores = [
+        float(_likelihood(middle, tgt.part(start + shift, start + shift + size), 0, scales).sum()) for shift in shifts
+    ]
+    if not scores or max(scores) < _GAIN:
+        return None
+    return shifts[int(np.argmax(scores))]

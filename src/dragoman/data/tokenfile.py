@@ -1,0 +1,151 @@
+"""A corpus as ids on disk, mapped into memory: built once, read by any number of trainings, of any size."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dragoman.errors import DataError
+
+CHUNK = 8192
+"""Pairs that are encoded at a time; bounds the memory of building."""
+
+IDS, OFFSETS = "ids.bin", "offsets.bin"
+
+
+class Encoder(Protocol):
+    """What is needed of a tokenizer."""
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        """The ids of each text."""
+        ...
+
+
+@dataclass(frozen=True)
+class TokenFile:
+    """Pairs of id sequences: ``ids`` holds source and target of each pair in turn, ``offsets`` where each begins.
+
+    Neither BOS nor EOS is stored. Opening maps the files and reads nothing; memory use is what the system caches.
+    """
+
+    ids: NDArray[np.uint32]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Map the token file that :func:`build` left in ``folder``.
+
+        Raises:
+            DataError: it is missing or its two files do not fit together; delete the folder, it is built again.
+        """
+        try:
+            offsets = np.memmap(folder / OFFSETS, dtype=np.int64, mode="r")
+            ids = np.memmap(folder / IDS, dtype=np.uint32, mode="r")
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"the token file in {folder} cannot be read ({error}); delete that folder, it is built again"
+            ) from None
+        if len(offsets) % 2 == 0 or offsets[0] != 0 or offsets[-1] != len(ids):
+            raise DataError(f"the token file in {folder} is damaged; delete that folder, it is built again")
+        return cls(ids, offsets)
+
+    def __len__(self) -> int:
+        return (len(self.offsets) - 1) // 2
+
+    def pair(self, index: int) -> tuple[list[int], list[int]]:
+        """Source and target ids of one pair."""
+        start, middle, end = self.offsets[2 * index : 2 * index + 3]
+        return self.ids[start:middle].tolist(), self.ids[middle:end].tolist()
+
+    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Source and target lengths [len(indices), 2] of some pairs."""
+        at = 2 * indices[:, None] + np.arange(2)
+        lengths: NDArray[np.int64] = self.offsets[at + 1] - self.offsets[at]
+        return lengths
+
+
+def build(
+    folder: Path,
+    pairs: Iterable[tuple[str, str]],
+    src: Encoder,
+    tgt: Encoder,
+    max_length: int,
+    drop_duplicates: bool,
+) -> Counter[str]:
+    """Encode ``pairs`` into ``folder`` (which must not exist yet), whole or not at all.
+
+    Args:
+        max_length: pairs with a longer side, in pieces, are dropped.
+        drop_duplicates: keep only the first of equal pairs; costs 8 bytes of memory a pair.
+
+    Returns:
+        How many pairs were ``kept``, and dropped as ``too long``, ``duplicate``.
+
+    Raises:
+        DataError: no pair is left.
+    """
+    counts: Counter[str] = Counter()
+    seen: set[bytes] | None = set() if drop_duplicates else None
+    unfinished = folder.with_name(f".tmp-{os.getpid()}-{folder.name}")
+    unfinished.mkdir(parents=True, exist_ok=True)
+    end = 0
+    with open(unfinished / IDS, "wb") as ids_file, open(unfinished / OFFSETS, "wb") as offsets_file:
+        offsets_file.write(np.zeros(1, np.int64).tobytes())
+        for chunk in _chunks(_distinct(pairs, seen, counts)):
+            ids, lengths = _encode(chunk, src, tgt, max_length, counts)
+            offsets = end + np.cumsum(lengths, dtype=np.int64)
+            end = int(offsets[-1]) if len(offsets) else end
+            ids_file.write(np.asarray(ids, np.uint32).tobytes())
+            offsets_file.write(offsets.tobytes())
+        for file in (ids_file, offsets_file):
+            file.flush()
+            os.fsync(file.fileno())
+    if not counts["kept"]:
+        raise DataError(
+            f"no pair is left to train on: {counts['too long']} are longer than data.max_length={max_length} pieces"
+        )
+    os.rename(unfinished, folder)
+    return counts
+
+
+def _chunks(pairs: Iterator[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    while chunk := list(islice(pairs, CHUNK)):
+        yield chunk
+
+
+def _distinct(
+    pairs: Iterable[tuple[str, str]], seen: set[bytes] | None, counts: Counter[str]
+) -> Iterator[tuple[str, str]]:
+    for src, tgt in pairs:
+        if seen is not None:
+            digest = blake2b(f"{src}\n{tgt}".encode(), digest_size=8).digest()
+            if digest in seen:
+                counts["duplicate"] += 1
+                continue
+            seen.add(digest)
+        yield src, tgt
+
+
+def _encode(
+    chunk: list[tuple[str, str]], src: Encoder, tgt: Encoder, max_length: int, counts: Counter[str]
+) -> tuple[list[int], list[int]]:
+    ids: list[int] = []
+    lengths: list[int] = []
+    sources = src.encode_batch([pair[0] for pair in chunk])
+    targets = tgt.encode_batch([pair[1] for pair in chunk])
+    for src_ids, tgt_ids in zip(sources, targets, strict=True):
+        if max(len(src_ids), len(tgt_ids)) > max_length:
+            counts["too long"] += 1
+            continue
+        counts["kept"] += 1
+        ids += src_ids
+        ids += tgt_ids
+        lengths += (len(src_ids), len(tgt_ids))
+    return ids, lengths

@@ -1,0 +1,50 @@
+"""The errors a user can meet, in one look.
+
+    DragomanError            everything below; catch this to catch us
+    |-- ConfigError          a setting is unknown, of the wrong type, or does not fit the others
+    |-- DataError            a corpus file is missing, damaged, misaligned or not what it claims to be
+    |-- VocabularyError      a tokenizer cannot be learned, read, or does not fit the model
+    |-- ShapeError           sizes that must agree do not
+    |-- FolderError          a model folder or checkpoint is missing, locked, damaged or from another version
+    |-- TrainingError        training cannot go on: the loss is not finite, the disk is full
+    |-- ImportWeightsError   another program's weights do not map onto ours, or are not safe to read
+    `-- RequestError         a translation, scoring or sampling request that cannot be honoured
+
+Each message is one line a tired person understands: what was wrong (key, value), where, what was expected, what to do.
+"""
+
+
+class DragomanError(Exception):
+    """Root of all errors caused by input or environment; the command line prints it as one line and exits with 2."""
+
+
+class ConfigError(DragomanError):
+    """A setting is unknown, of the wrong type, or does not fit the others."""
+
+
+class DataError(DragomanError):
+    """A corpus file is missing, damaged, misaligned or not what it claims to be."""
+
+
+class VocabularyError(DragomanError):
+    """A tokenizer cannot be learned or read, or does not fit the model."""
+
+
+class ShapeError(DragomanError):
+    """Sizes that must agree do not."""
+
+
+class FolderError(DragomanError):
+    """A model folder or a checkpoint is missing, locked, damaged or from another version."""
+
+
+class TrainingError(DragomanError):
+    """Training cannot go on; the message names the last good checkpoint."""
+
+
+class ImportWeightsError(DragomanError):
+    """Another program's weights do not map onto ours, or are not safe to read."""
+
+
+class RequestError(DragomanError):
+    """A translation, scoring or sampling request that cannot be honoured."""

@@ -1,0 +1,87 @@
+"""From a configuration to a model: the only place that knows both, and the initialisation on one screen."""
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.config import ModelConfig
+from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.embedding import InputEmbedding, TokenEmbedding
+from dragoman.model.families import EncoderDecoder
+from dragoman.model.layers import DecoderLayer, EncoderLayer
+from dragoman.model.positions import LearnedPositions, SinusoidalPositions
+from dragoman.model.stacks import Decoder, Encoder
+
+
+def build(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> EncoderDecoder:
+    """A model of the sizes in ``config``, its weights not yet set (see :func:`initialize`).
+
+    Args:
+        src_vocab, tgt_vocab: sizes of the vocabularies; equal where ``config.tied`` is ``three-way``.
+    """
+    sizes = (config.d_model, config.num_heads, config.d_ff, config.dropout, config.norm_first, config.activation)
+    src_token = TokenEmbedding(src_vocab, config.d_model)
+    tgt_token = src_token if config.tied == "three-way" else TokenEmbedding(tgt_vocab, config.d_model)
+    output = nn.Linear(config.d_model, tgt_vocab, bias=False)
+    if config.tied != "none":
+        output.weight = tgt_token.weight
+    return EncoderDecoder(
+        InputEmbedding(src_token, _positions(config), config.dropout),
+        InputEmbedding(tgt_token, _positions(config), config.dropout),
+        Encoder([EncoderLayer(*sizes) for _ in range(config.num_encoder_layers)], _last_norm(config)),
+        Decoder([DecoderLayer(*sizes) for _ in range(config.num_decoder_layers)], _last_norm(config)),
+        output,
+    )
+
+
+def initialize(model: EncoderDecoder, seed: int) -> None:
+    """Set every weight, from ``seed`` alone.
+
+    Matrices: Xavier/Glorot uniform, as in the paper's own code (keys and values are two matrices in one, and are drawn
+    as two). Embeddings and learned positions: normal with variance 1/d_model, so that they leave the scaling by
+    sqrt(d_model) with variance 1. Biases 0, norms 1.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for module in model.modules():
+        if isinstance(module, TokenEmbedding | LearnedPositions):
+            nn.init.normal_(module.weight, std=module.weight.shape[1] ** -0.5, generator=generator)
+        elif isinstance(module, nn.LayerNorm):
+            nn.init.ones_(module.weight)
+            nn.init.zeros_(module.bias)
+        elif isinstance(module, MultiHeadAttention):
+            for half in module.key_value.weight.chunk(2):
+                nn.init.xavier_uniform_(half, generator=generator)
+    drawn = {id(weight) for weight in _drawn_weights(model)}
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+            if id(module.weight) not in drawn:
+                nn.init.xavier_uniform_(module.weight, generator=generator)
+
+
+def named_weights(model: EncoderDecoder) -> dict[str, Tensor]:
+    """Every parameter once under one name; a matrix with several uses stands under the first of them.
+
+    These are the names in ``model.safetensors``.
+    """
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def _drawn_weights(model: EncoderDecoder) -> list[Tensor]:
+    drawn: list[Tensor] = []
+    for module in model.modules():
+        if isinstance(module, TokenEmbedding):
+            drawn.append(module.weight)
+        elif isinstance(module, MultiHeadAttention):
+            drawn.append(module.key_value.weight)
+    return drawn
+
+
+def _positions(config: ModelConfig) -> nn.Module:
+    if config.positions == "learned":
+        return LearnedPositions(config.d_model, config.max_positions)
+    return SinusoidalPositions(config.d_model, config.positions)
+
+
+def _last_norm(config: ModelConfig) -> nn.Module:
+    return nn.LayerNorm(config.d_model) if config.norm_first else nn.Identity()

@@ -1,0 +1,52 @@
+"""The training's diary: one JSON object a line, never torn, never twice after a resume."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from dragoman.errors import DragomanError
+
+
+class Journal:
+    """Appends events to a file. A resumed run cuts it back to where its checkpoint was written, so that nothing stands in it twice."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        """Open ``path`` and cut it back to ``size`` bytes."""
+        self.path = path
+        with open(path, "ab") as file:
+            file.truncate(size)
+
+    @property
+    def size(self) -> int:
+        """Bytes so far, to be noted in a checkpoint."""
+        return self.path.stat().st_size
+
+    def write(self, event: str, facts: dict[str, Any]) -> None:
+        """Append one line; numbers that are not finite become null."""
+        line = json.dumps({"event": event, **{key: _finite(value) for key, value in facts.items()}}, ensure_ascii=False)
+        with open(self.path, "ab") as file:
+            file.write(line.encode() + b"\n")
+
+    def sync(self) -> None:
+        """Make what was written durable, before a checkpoint counts on it."""
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """All events of a journal; a torn last line is left out."""
+    events = []
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        try:
+            events.append(json.loads(line))
+        except ValueError:
+            raise DragomanError(f"{path} is damaged: {line[:60]!r} is not JSON") from None
+    return events
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not (abs(value) < float("inf")) else value

@@ -1,0 +1,196 @@
+"""Before the first update: configuration, tokenizer, ids on disk, provenance - and the checks when a training resumes."""
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from dragoman import __version__
+from dragoman import config as configuration
+from dragoman.config import Config, Layer
+from dragoman.data import tokenfile
+from dragoman.data.corpus import Corpus
+from dragoman.engine.loading import read_tokenizers
+from dragoman.errors import ConfigError, DataError, FolderError
+from dragoman.store import files, records
+from dragoman.store.folder import ModelFolder
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.train import presets
+from dragoman.train.validation import ValidationSet
+from dragoman.train.watcher import Watcher
+
+TOKENIZER_PAIRS = 2_000_000
+"""Pairs from which the vocabulary is learned; more hardly change it and cost memory."""
+
+HELD_OUT = 1000
+"""Pairs put aside for validation where none are given; at most a twentieth of the corpus."""
+
+FREE = {"steps", "save_every", "validate_every", "validate_limit", "keep", "patience", "max_bad_steps", "tensorboard"}
+"""Keys of [train] that may change when a training resumes."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that the loop needs, and that lies in the folder for the next time."""
+
+    folder: ModelFolder
+    config: Config
+    src: Tokenizer
+    tgt: Tokenizer
+    tokens: tokenfile.TokenFile
+    validation: ValidationSet
+    identity: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What the user trains on."""
+
+    train: Corpus
+    valid: Corpus | None
+    accept_changed_data: bool = False
+
+
+def prepare(folder: ModelFolder, sources: Sources, layers: Sequence[Layer], watcher: Watcher) -> Prepared:
+    """Make ``folder`` ready for training, or see that it still is.
+
+    Everything is made in an order in which an interruption leaves a folder that is simply prepared again: the
+    configuration, which says that a folder is prepared, is written last.
+
+    Args:
+        layers: what the user wants to differ from the preset, weakest first.
+
+    Raises:
+        ConfigError, DataError, FolderError: see there; among others when an earlier training in the folder had another
+            configuration or other data.
+    """
+    fingerprints = _fingerprints(sources)
+    if folder.config.exists():
+        _check_resumable(folder, fingerprints, layers, sources.accept_changed_data)
+    else:
+        _make(folder, sources, fingerprints, layers, watcher)
+    return _open(folder, layers)
+
+
+def held_out(line: int, every: int) -> bool:
+    """Whether a pair is put aside for validation: one of ``every``, chosen by its line alone."""
+    return every > 0 and (line * 0x9E3779B97F4A7C15 % 2**64) >> 32 < 2**32 // every
+
+
+def _make(
+    folder: ModelFolder, sources: Sources, fingerprints: dict[str, Any], layers: Sequence[Layer], watcher: Watcher
+) -> None:
+    watcher.message("reading the corpus")
+    count = sum(1 for _ in sources.train)
+    if sources.train.skipped.total:
+        watcher.message(f"skipped in the training data: {sources.train.skipped.summary()}")
+    every = 0 if sources.valid else max(count // HELD_OUT, 20)
+    if every:
+        watcher.message(f"no --valid given: one pair in {every} is put aside for validation")
+    config = configuration.merge([presets.for_corpus(count), *layers])
+    watcher.message(f"learning a vocabulary of {config.text.vocab_size} pieces from {count:,} pairs")
+    src, tgt = _learn(config, sources.train, every)
+    for path, tokenizer in zip(folder.tokenizers(config.text.shared), (src, tgt), strict=False):
+        files.write_atomic(path, tokenizer.to_json().encode())
+    validation = _validation_pairs(sources, every, config.train.validate_limit)
+    files.write_atomic(folder.corpus / "valid.json", records.encode(validation))
+    counts = _build_tokens(folder, config, _training_pairs(sources.train, every), src, tgt)
+    for reason in ("too long", "duplicate"):
+        if counts[reason]:
+            watcher.message(f"dropped {counts[reason]:,} pairs: {reason}")
+    provenance = {
+        "dragoman": __version__,
+        "data": fingerprints,
+        "pairs": {"read": count, "held_out_every": every, "validation": len(validation), **counts},
+        "skipped": dict(sources.train.skipped.counts),
+    }
+    files.write_atomic(folder.provenance, records.encode(provenance))
+    files.write_atomic(folder.config, config.to_toml().encode())
+
+
+def _open(folder: ModelFolder, layers: Sequence[Layer]) -> Prepared:
+    stored = configuration.load(folder.config)
+    free = {key: value for layer in layers for key, value in layer.get("train", {}).items() if key in FREE}
+    config = configuration.merge([stored.model_dump(), {"train": free}])
+    if config != stored:
+        files.write_atomic(folder.config, config.to_toml().encode())
+    src, tgt = read_tokenizers(folder, config)
+    tokens = tokenfile.TokenFile.open(folder.corpus / "train")
+    pairs = records.read(folder.corpus / "valid.json")[: config.train.validate_limit]
+    validation = ValidationSet([src for src, _ in pairs], [tgt for _, tgt in pairs], config.text.tgt_lang)
+    shaping = {
+        "text": config.text.model_dump(mode="json"),
+        "model": config.model.model_dump(mode="json"),
+        "data": config.data.model_dump(mode="json"),
+        "train": config.train.model_dump(mode="json", exclude=FREE),
+    }
+    identity = {"configuration": records.digest(shaping), "data": records.digest(records.read(folder.provenance)["pairs"])}
+    return Prepared(folder, config, src, tgt, tokens, validation, identity)
+
+
+def _check_resumable(
+    folder: ModelFolder, fingerprints: dict[str, Any], layers: Sequence[Layer], accept_changed_data: bool
+) -> None:
+    if not (folder.corpus / "train").is_dir():
+        raise FolderError(f"{folder.root} holds a finished model without its training/ part; train into a new folder")
+    before = records.read(folder.provenance)["data"]
+    if _contents(before) != _contents(fingerprints) and not accept_changed_data:
+        raise DataError(
+            f"the data are not those that {folder.root} was begun with; give the same files, train into a new folder,"
+            " or pass --accept-changed-data to go on with the data read then"
+        )
+    stored = configuration.load(folder.config).model_dump()
+    wanted = configuration.merge([stored, *layers]).model_dump()
+    for section, values in wanted.items():
+        for key, value in values.items():
+            if value != stored[section][key] and not (section == "search" or (section == "train" and key in FREE)):
+                raise ConfigError(
+                    f"{folder.root} was begun with {section}.{key}={stored[section][key]!r}, not {value!r};"
+                    " leave it as it was, or train into a new folder"
+                )
+
+
+def _fingerprints(sources: Sources) -> dict[str, Any]:
+    return {
+        "train": sources.train.fingerprint(),
+        "valid": sources.valid.fingerprint() if sources.valid else [],
+    }
+
+
+def _contents(fingerprints: dict[str, Any]) -> dict[str, list[Any]]:
+    """What was in the files, wherever they lie and whenever they were touched."""
+    return {role: [entry["sha256"] for entry in entries] for role, entries in fingerprints.items()}
+
+
+def _training_pairs(corpus: Corpus, every: int) -> Iterator[tuple[str, str]]:
+    return ((pair.src, pair.tgt) for pair in corpus if not held_out(pair.line, every))
+
+
+def _validation_pairs(sources: Sources, every: int, limit: int) -> list[list[str]]:
+    if sources.valid:
+        return [[pair.src, pair.tgt] for pair in islice(sources.valid, limit)]
+    aside = [[pair.src, pair.tgt] for pair in sources.train if held_out(pair.line, every)][:limit]
+    return aside or [[pair.src, pair.tgt] for pair in islice(sources.train, 1)]
+
+
+def _learn(config: Config, corpus: Corpus, every: int) -> tuple[Tokenizer, Tokenizer]:
+    size = -(-config.text.vocab_size // 8) * 8
+    pairs = islice(_training_pairs(corpus, every), TOKENIZER_PAIRS)
+    if config.text.shared:
+        shared = Tokenizer.learn((side for pair in pairs for side in pair), size)
+        return shared, shared
+    src = Tokenizer.learn((pair[0] for pair in pairs), size)
+    again = islice(_training_pairs(corpus, every), TOKENIZER_PAIRS)
+    return src, Tokenizer.learn((pair[1] for pair in again), size)
+
+
+def _build_tokens(
+    folder: ModelFolder, config: Config, pairs: Iterable[tuple[str, str]], src: Tokenizer, tgt: Tokenizer
+) -> dict[str, int]:
+    path = folder.corpus / "train"
+    if path.exists():
+        shutil.rmtree(path)
+    counts = tokenfile.build(path, pairs, src, tgt, config.data.max_length, config.data.drop_duplicates)
+    return {key: counts[key] for key in ("kept", "too long", "duplicate")}
+

@@ -1,0 +1,32 @@
+"""The learning rate of each update (section 5.3)."""
+
+import math
+
+from dragoman.config import TrainConfig
+
+
+def learning_rate(update: int, config: TrainConfig) -> float:
+    """The rate that update number ``update`` (from 1) uses.
+
+    All schedules rise linearly to ``config.learning_rate`` at ``warmup_steps``. Then ``noam`` falls with the inverse
+    square root of the update, which is equation 3 of the paper:
+
+        lrate = d_model^-0.5 * min(update^-0.5, update * warmup^-1.5)
+
+    with its peak written as a number of its own: :func:`paper_peak` gives the paper's. ``cosine`` and ``linear`` fall
+    to zero at ``config.steps``.
+    """
+    warmup = config.warmup_steps
+    if update <= warmup:
+        return config.learning_rate * update / warmup
+    if config.schedule == "noam":
+        return config.learning_rate * math.sqrt(warmup / update)
+    progress = min((update - warmup) / max(config.steps - warmup, 1), 1.0)
+    if config.schedule == "linear":
+        return config.learning_rate * (1.0 - progress)
+    return config.learning_rate * 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
+def paper_peak(d_model: int, warmup_steps: int) -> float:
+    """The highest rate of equation 3: (d_model * warmup_steps)^-0.5."""
+    return (d_model * warmup_steps) ** -0.5

@@ -1,0 +1,96 @@
+"""Everything a training is at one instant, into a checkpoint and back."""
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+
+from dragoman.errors import FolderError
+from dragoman.model.build import named_weights
+from dragoman.model.families import EncoderDecoder
+from dragoman.store import records, tensors
+from dragoman.store.checkpoint import Checkpoint
+from dragoman.store.files import Chunks
+from dragoman.train.optimizer import optimizer_tensors, restore_optimizer
+from dragoman.train.step import Place
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The numbers of a training; with the three sets of tensors they are all there is to know.
+
+    There are no random states: dropout, order and segmentation are functions of the seed and these counters.
+    """
+
+    step: int = 0
+    "Updates made, the skipped ones included."
+    place: Place = field(default_factory=Place)
+    best: float | None = None
+    "Best validation score so far."
+    best_step: int = 0
+    stale: int = 0
+    "Validations since the best one."
+    bad_steps: int = 0
+    "Skipped updates in a row, because loss or gradient was not finite."
+    skipped: int = 0
+    "Skipped updates altogether."
+    tokens: int = 0
+    "Real source and target tokens seen."
+    seconds: float = 0.0
+    "Time spent training, interruptions not counted."
+    journal_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Training:
+    """Model, its running average, optimizer and counters."""
+
+    model: EncoderDecoder
+    average: EncoderDecoder
+    optimizer: torch.optim.Optimizer
+    counters: Counters
+
+    def at(self, counters: Counters) -> "Training":
+        """The same training with other counters."""
+        return replace(self, counters=counters)
+
+
+def contents(training: Training, identity: dict[str, str]) -> dict[str, Chunks]:
+    """The files of a checkpoint; ``identity`` says which configuration and data it belongs to."""
+    return {
+        "model.safetensors": tensors.encode_tensors(named_weights(training.model), {}),
+        "average.safetensors": tensors.encode_tensors(named_weights(training.average), {}),
+        "optimizer.safetensors": tensors.encode_tensors(optimizer_tensors(training.model, training.optimizer), {}),
+        "state.json": [records.encode({"version": FORMAT_VERSION, **identity, "counters": asdict(training.counters)})],
+    }
+
+
+def restore(training: Training, checkpoint: Checkpoint, identity: dict[str, str]) -> Training:
+    """Bring ``training`` to where ``checkpoint`` was written.
+
+    Raises:
+        FolderError: the checkpoint is of another version, configuration or corpus.
+    """
+    state = records.read(checkpoint.file("state.json"))
+    _check_identity(state, checkpoint, identity)
+    _copy(training.model, checkpoint, "model.safetensors")
+    _copy(training.average, checkpoint, "average.safetensors")
+    restore_optimizer(training.model, training.optimizer, tensors.read_tensors(checkpoint.file("optimizer.safetensors")))
+    counters = state["counters"]
+    return training.at(Counters(**{**counters, "place": Place(**counters["place"])}))
+
+
+def _check_identity(state: Any, checkpoint: Checkpoint, identity: dict[str, str]) -> None:
+    if state.get("version") != FORMAT_VERSION:
+        raise FolderError(f"{checkpoint.path} has format {state.get('version')}, this version reads {FORMAT_VERSION}")
+    for key, value in identity.items():
+        if state.get(key) != value:
+            raise FolderError(f"{checkpoint.path} was written with another {key}; train into a new folder")
+
+
+def _copy(model: EncoderDecoder, checkpoint: Checkpoint, name: str) -> None:
+    weights = named_weights(model)
+    for key, tensor in tensors.read_tensors(checkpoint.file(name), tensors.specs(weights)).items():
+        weights[key].copy_(tensor)
