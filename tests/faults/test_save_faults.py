@@ -147,7 +147,7 @@ def attempt(folder: Path) -> tuple[checkpoint.Saved | None, str]:
 def test_power_loss(tmp_path: Path, powerless: Any, on_disk: Any, repair: Any, killed: Any) -> None:
     """What was reported as saved is there after the power failed at any operation, whatever was not written yet."""
     rng = random.Random(3)
-    for trial in range(300):
+    for trial in range(200):
         folder, rest, reported = tmp_path / f"{trial}", tmp_path / f"{trial}-after", 0
         folder.mkdir()
         disk = on_disk(powerless(folder, rng.randint(1, 210)))

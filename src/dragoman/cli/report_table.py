@@ -39,8 +39,10 @@ _ROWS: dict[str, Callable[[CorpusReport], str]] = {
     "lines": lambda corpus: " / ".join(f"{file.lines:,}" for file in corpus.files),
     "usable pairs": lambda corpus: f"{corpus.pairs:,}",
     "passed over": lambda corpus: f"{sum(skip.count for skip in corpus.skipped):,}",
-    "source": lambda corpus: _side(corpus.src),
-    "target": lambda corpus: _side(corpus.tgt),
+    "source script": lambda corpus: _scripts(corpus.src),
+    "target script": lambda corpus: _scripts(corpus.tgt),
+    "source length, mean / most": lambda corpus: _lengths(corpus.src),
+    "target length, mean / most": lambda corpus: _lengths(corpus.tgt),
     "target / source length": lambda corpus: _optional(corpus.length_ratio),
     "correlation of lengths": lambda corpus: _optional(corpus.length_correlation),
     "odd length ratios": lambda corpus: f"{corpus.ratio_outliers:,}",
@@ -50,10 +52,12 @@ _ROWS: dict[str, Callable[[CorpusReport], str]] = {
 }
 
 
-def _side(side: SideReport) -> str:
-    scripts = ", ".join(f"{script} {100 * share:.3g} %" for script, share in list(side.scripts.items())[:2])
-    longest = f", longest {side.longest[0][0]:,}" if side.longest else ""
-    return f"{scripts or 'no letters'}; mean {side.mean_length:.0f}{longest}"
+def _scripts(side: SideReport) -> str:
+    return ", ".join(f"{script} {100 * share:.3g} %" for script, share in list(side.scripts.items())[:2]) or "-"
+
+
+def _lengths(side: SideReport) -> str:
+    return f"{side.mean_length:.0f} / {side.longest[0][0]:,}" if side.longest else "-"
 
 
 def _optional(value: float | None) -> str:
@@ -61,7 +65,7 @@ def _optional(value: float | None) -> str:
 
 
 def _sentence(finding: Finding) -> Text:
-    remedy = f" ({finding.remedy})" if finding.remedy else ""
+    remedy = f"; {finding.remedy}" if finding.remedy else ""
     return Text.assemble(
         (f"{finding.level}: ", _STYLES[finding.level]), (f"{finding.where}: ", "bold"), f"{finding.what}{remedy}"
     )

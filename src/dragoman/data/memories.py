@@ -194,9 +194,8 @@ def _parse(parser: expat.XMLParserType, chunk: bytes, final: bool, path: Path) -
         parser.Parse(chunk, final)
     except expat.ExpatError as error:
         what = expat.errors.messages.get(error.code, "not well-formed")
-        raise DataError(
-            f"{path}, line {error.lineno}, byte {parser.ErrorByteIndex}: not well-formed ({what}); export the file again"
-        ) from None
+        place = f"{path}, line {error.lineno}, byte {parser.ErrorByteIndex}"
+        raise DataError(f"{place}: not well-formed ({what}); export the file again") from None
     except (LookupError, ValueError) as error:
         raise DataError(f"{path}: its XML encoding is not known here ({error}); convert it to UTF-8") from None
 

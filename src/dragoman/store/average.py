@@ -40,7 +40,7 @@ def average(paths: Sequence[Path]) -> dict[str, Array]:
                 differing = name
         if differing:  # said only now, when the file is known to be undamaged
             raise FolderError(f"cannot average: the integers of {differing} in {shown(path)} are not those before")
-    return {name: _mean(total, len(paths)).astype(dtypes[name]) for name, total in sums.items()}
+    return {name: np.asarray(_mean(total, len(paths)), dtypes[name]) for name, total in sums.items()}
 
 
 def _add(sums: dict[str, Array], name: str, array: Array) -> bool:

@@ -13,7 +13,11 @@ from dragoman.store.average import average
 def write(path: Path, seed: int, **more: torch.Tensor) -> Path:
     generator = torch.Generator().manual_seed(seed)
     made = {"w": torch.randn(7, 3, generator=generator), "h": torch.randn(5, generator=generator).half()}
-    tensors.write_tensors(path, {**made, "count": torch.tensor([4, 5]), "mask": torch.tensor([True]), **more}, {})
+    tensors.write_tensors(
+        path,
+        {**made, "count": torch.tensor([4, 5]), "mask": torch.tensor([True]), "gain": torch.tensor(1.5), **more},
+        {},
+    )
     return path
 
 
@@ -27,6 +31,8 @@ def test_mean_in_float64(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[name], exact.astype(found[name].dtype))
     assert found["count"].tolist() == [4, 5]
     assert found["mask"].tolist() == [True]
+    assert found["gain"].shape == ()
+    assert all(type(array) is np.ndarray for array in found.values())
 
 
 def test_the_mean_of_copies_is_the_file(tmp_path: Path) -> None:

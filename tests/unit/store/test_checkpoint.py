@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_of_two_of_a_step_the_sound_one_is_spared(
     assert records.read(found.file("state.json"))["note"] == ("aside" if damaged[-1] == "2" else "original")
 
 
-def rename_unless_published(real: "checkpoint.files.Callable") -> "checkpoint.files.Callable":
+def rename_unless_published(real: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
     def rename(old: Path, new: Path) -> None:
         if old.name.startswith(".tmp-"):
             raise FolderError("stop here")

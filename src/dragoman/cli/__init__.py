@@ -1,0 +1,9 @@
+"""The command line: one small file a command.
+
+Knows: everything, but imports it only when a command runs; help must not wait for torch.
+Does not know: how anything is done.
+
+Results go to standard output, everything else to standard error. Read in this order: ``main``, ``settings``, then the
+commands ``check``, ``train``, ``translate``, ``score``, ``evaluate``, ``average``, ``demo``; ``progress`` and
+``report_table`` are what they draw with.
+"""

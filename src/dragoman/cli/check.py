@@ -1,0 +1,54 @@
+"""`dragoman check`: look at a corpus before anything is trained on it."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dragoman.cli.settings import AsJson, Files, Recipe, Settings, layers
+
+PROBLEMS = 1
+
+
+def check(
+    files: Files,
+    valid: Annotated[list[Path] | None, typer.Option("--valid", help="A validation file; give it once a side.")] = None,
+    test: Annotated[list[Path] | None, typer.Option("--test", help="A test file; give it once a side.")] = None,
+    config: Recipe = None,
+    settings: Settings = None,
+    estimate: Annotated[bool, typer.Option(help="Measure how long training would take here.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Report on a corpus: counts, misalignment, encodings, duplicates, what training would do. Exit code 1: not usable."""
+    from dragoman.config import merge
+    from dragoman.data.corpus import open_corpus
+    from dragoman.data.report import examine
+    from dragoman.train import presets
+
+    wanted = layers(config, settings)
+    data = merge(wanted).data
+    corpora = [open_corpus(paths, skip_invalid=data.skip_invalid) if paths else None for paths in (files, valid, test)]
+    train = corpora[0]
+    report = examine(train, corpora[1], corpora[2], drop_duplicates=data.drop_duplicates)  # type: ignore[arg-type]
+    if report.fit_to_train:
+        resolved = merge([presets.for_corpus(report.train.pairs), *wanted])
+        minutes = None
+        if estimate:
+            from dragoman.train.estimate import training_minutes
+
+            minutes = training_minutes(resolved)
+        preset = presets.preset_name(report.train.pairs)
+        report = replace(report, preset=preset, vocab_size=resolved.text.vocab_size, estimated_minutes=minutes)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
+    else:
+        from rich.console import Console
+
+        from dragoman.cli.report_table import render
+
+        render(report, Console())
+    if not report.fit_to_train:
+        raise typer.Exit(PROBLEMS)

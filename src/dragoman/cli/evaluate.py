@@ -1,0 +1,96 @@
+"""`dragoman evaluate`: BLEU, chrF and TER of a model, or of a file, against references - and against a rival."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dragoman.cli.settings import AsJson, Model, Recipe, Settings, search_settings
+
+if TYPE_CHECKING:
+    from dragoman.evaluate.bootstrap import Comparison
+    from dragoman.evaluate.metrics import Scores
+
+
+def evaluate(
+    model: Model,
+    source: Annotated[Path, typer.Argument(help="Source sentences, one a line.")],
+    reference: Annotated[list[Path], typer.Argument(help="Their translations, one a line; several files are several references.")],
+    compare: Annotated[
+        Path | None, typer.Option("--compare", help="Another model folder, or a file of translations: paired bootstrap.")
+    ] = None,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Compare without regard to case.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the translations here.")] = None,
+    config: Recipe = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Translate a test set and measure it; unequal counts of lines are refused."""
+    import json
+
+    from dragoman.data.lines import read_lines
+    from dragoman.engine.loading import load
+    from dragoman.errors import DataError
+    from dragoman.evaluate.bootstrap import compare as contrast
+    from dragoman.evaluate.metrics import evaluate as measure
+
+    sources = list(read_lines(source))
+    columns = [list(read_lines(path)) for path in reference]
+    for path, column in zip(reference, columns, strict=True):
+        if len(column) != len(sources):
+            raise DataError(f"{source} has {len(sources)} lines but {path} has {len(column)}; line i must translate line i")
+    references = list(zip(*columns, strict=True))
+    translator = load(model)
+    search = search_settings(translator.search, config, settings)
+    language = _target_language(model)
+    hypotheses = [found[0].text for found in translator.stream(sources, search)]
+    if output:
+        output.write_text("".join(f"{line}\n" for line in hypotheses), encoding="utf-8")
+    scores = measure(hypotheses, references, language, lowercase)
+    comparison = None
+    if compare:
+        rival = _rival(compare, sources, config, settings)
+        if len(rival) != len(sources):
+            raise DataError(f"{compare} has {len(rival)} lines but {source} has {len(sources)}")
+        comparison = contrast(hypotheses, rival, references, language, lowercase)
+    if as_json:
+        facts = {**asdict(scores), **({"comparison": asdict(comparison)} if comparison else {})}
+        typer.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    typer.echo(_table(scores))
+    if comparison:
+        typer.echo(_contrast(comparison, compare))
+
+
+def _target_language(model: Path) -> str:
+    from dragoman import config
+    from dragoman.store.folder import ModelFolder
+
+    return config.load(ModelFolder(model).config).text.tgt_lang
+
+
+def _rival(path: Path, sources: list[str], config: Path | None, settings: list[str] | None) -> list[str]:
+    from dragoman.data.lines import read_lines
+    from dragoman.engine.loading import load
+
+    if not path.is_dir():
+        return list(read_lines(path))
+    translator = load(path)
+    return [found[0].text for found in translator.stream(sources, search_settings(translator.search, config, settings))]
+
+
+def _table(scores: "Scores") -> str:
+    lines = [f"{scores.lines} sentences"]
+    for name, one in (("BLEU", scores.bleu), ("chrF", scores.chrf), ("TER", scores.ter)):
+        lines.append(f"{name:5}{one.value:7.2f}   {one.signature}")
+    return "\n".join([*lines, f"exact{scores.exact:7.2f} %"])
+
+
+def _contrast(comparison: "Comparison", rival: Path | None) -> str:
+    lines = [f"against {rival} (paired bootstrap, {comparison.samples} samples):"]
+    for name, one in (("BLEU", comparison.bleu), ("chrF", comparison.chrf), ("TER", comparison.ter)):
+        lines.append(
+            f"{name:5}{one.a:7.2f} - {one.b:6.2f} = {one.difference:+6.2f}   95 % [{one.low:+.2f}, {one.high:+.2f}]   p = {one.p_value:.3f}"
+        )
+    return "\n".join(lines)

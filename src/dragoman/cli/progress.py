@@ -1,0 +1,74 @@
+"""A training on a terminal: a bar that moves, or plain lines where nobody can see one."""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+
+from dragoman.train.watcher import Progress, Validation
+
+PLAIN_EVERY = 15.0
+"""Seconds between two lines in a pipe."""
+
+
+class TrainingProgress:
+    """A :class:`dragoman.train.watcher.Watcher` that writes to standard error."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._bar = Bar(
+            TextColumn("update {task.completed:,.0f} of {task.total:,.0f}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[facts]}"),
+            console=self._console,
+            transient=True,
+        )
+        self._task = None if not self._console.is_terminal else self._bar.add_task("", total=None, facts="", visible=False)
+        self._next_line = 0.0
+
+    def __enter__(self) -> Self:
+        if self._task is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._bar.stop()
+
+    def progress(self, progress: Progress) -> None:
+        """Move the bar; in a pipe write a line now and then."""
+        facts = (
+            f"epoch {progress.epoch + 1}  loss {progress.loss:.2f}  {progress.tokens_per_second:,.0f} tokens/s"
+            f"  {spell(progress.seconds_left)} left"
+        )
+        if self._task is not None:
+            self._bar.update(self._task, completed=progress.step, total=progress.steps, facts=facts, visible=True)
+        elif time.monotonic() >= self._next_line or progress.step == progress.steps:
+            self._next_line = time.monotonic() + PLAIN_EVERY
+            self.message(f"update {progress.step:,} of {progress.steps:,}  {facts}")
+
+    def validation(self, validation: Validation) -> None:
+        """Write a line with the scores."""
+        best = "  best so far" if validation.is_best else ""
+        self.message(
+            f"update {validation.step:,}: validation loss {validation.loss:.3f}, BLEU {validation.bleu:.1f},"
+            f" chrF {validation.chrf:.1f}{best}  | {validation.example[:60]}"
+        )
+
+    def message(self, text: str) -> None:
+        """Write a line."""
+        self._console.print(Text(text))
+
+
+def spell(seconds: float) -> str:
+    """A duration as people say it: 45 s, 12 min, 3 h 05 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,48 @@
+"""Options that several commands share, and what becomes of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from dragoman.config import Layer, SearchConfig
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="SOURCE TARGET",
+        help="Two plain files, line i with line i; or one TSV, CSV, JSON lines, TMX, PO or MO file. Any may be gzipped.",
+    ),
+]
+Model = Annotated[Path, typer.Option("--model", "-m", help="Folder that `dragoman train` wrote.")]
+Recipe = Annotated[Path | None, typer.Option("--config", "-c", help="TOML file with settings.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", "-s", metavar="SECTION.KEY=VALUE", help="One setting; may be repeated.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of text, for programs.")]
+
+
+def layers(recipe: Path | None, settings: Sequence[str] | None) -> "list[Layer]":
+    """What the user wants to differ, weakest first.
+
+    Raises:
+        ConfigError: an unknown key, a bad value, an unreadable recipe.
+    """
+    from dragoman.config import merge, read_setting, read_toml
+
+    wanted = [*([read_toml(recipe)] if recipe else []), *(read_setting(setting) for setting in settings or ())]
+    merge(wanted)
+    return wanted
+
+
+def search_settings(stored: "SearchConfig", recipe: Path | None, settings: Sequence[str] | None) -> "SearchConfig":
+    """The model folder's search settings with what the user wants to differ.
+
+    Raises:
+        ConfigError: as :func:`layers`.
+    """
+    from dragoman.config import merge
+
+    return merge([{"search": stored.model_dump()}, *layers(recipe, settings)]).search

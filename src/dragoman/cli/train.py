@@ -1,0 +1,57 @@
+"""`dragoman train`: from sentence pairs to a model folder, or on from where an earlier training stopped."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dragoman.cli.settings import Files, Recipe, Settings, layers
+
+SIGNALLED = 128
+
+
+def train(
+    files: Files,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write; a training in it is resumed.")],
+    valid: Annotated[
+        list[Path] | None,
+        typer.Option("--valid", help="A validation file; give it once a side. Without it some pairs are put aside."),
+    ] = None,
+    config: Recipe = None,
+    settings: Settings = None,
+    licence: Annotated[str, typer.Option("--licence", help="Licence of data and model, for the model card.")] = "",
+    accept_changed_data: Annotated[
+        bool, typer.Option("--accept-changed-data", help="Resume although the files changed; the ids read then are used.")
+    ] = False,
+) -> None:
+    """Train a translator. Everything has a default that follows the size of the corpus; killed, it resumes where it was."""
+    from dragoman.cli.progress import TrainingProgress
+    from dragoman.data.corpus import open_corpus
+    from dragoman.store import lock
+    from dragoman.store.folder import ModelFolder
+    from dragoman.train.finish import finish
+    from dragoman.train.loop import run
+    from dragoman.train.prepare import Sources, prepare
+
+    wanted = layers(config, settings)
+    skip_invalid = any(layer.get("data", {}).get("skip_invalid") is True for layer in wanted)
+    sources = Sources(
+        open_corpus(files, skip_invalid=skip_invalid),
+        open_corpus(valid, skip_invalid=skip_invalid) if valid else None,
+        accept_changed_data,
+    )
+    folder = ModelFolder.create(out)
+    with TrainingProgress() as watcher, lock.hold(folder.lock) as warning:
+        if warning:
+            watcher.message(warning)
+        folder.clean_leftovers()
+        prepared = prepare(folder, sources, wanted, watcher)
+        outcome = run(prepared, watcher)
+        finish(prepared, outcome, licence)
+    if outcome.stopped_by:
+        watcher.message(f"stopped at update {outcome.counters.step:,}; the same command goes on from there")
+        raise typer.Exit(SIGNALLED + outcome.stopped_by)
+    watcher.message(
+        f"done: best BLEU {outcome.counters.best or 0:.1f} at update {outcome.counters.best_step:,}; try it:"
+        f" echo '...' | dragoman translate --model {out}"
+    )

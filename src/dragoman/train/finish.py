@@ -1,0 +1,50 @@
+"""After the last update: the model card and the picture of the training."""
+
+from dragoman import __version__
+from dragoman.config import parameter_estimate
+from dragoman.store import files, records
+from dragoman.store.card import CardFacts, DataFact, ScoreFact, render
+from dragoman.train import journal
+from dragoman.train.curve import draw
+from dragoman.train.loop import Outcome
+from dragoman.train.prepare import Prepared
+
+
+def finish(prepared: Prepared, outcome: Outcome, licence: str) -> None:
+    """Write what people read into the model folder; done after an interruption too, it is then made anew at the end."""
+    files.write_atomic(prepared.folder.card, render(_facts(prepared, outcome, licence)).encode())
+    events = journal.read(prepared.folder.journal)
+    if any(event["event"] == "validation" for event in events):
+        files.write_atomic(prepared.folder.curve, draw(events, prepared.folder.root.name))
+
+
+def _facts(prepared: Prepared, outcome: Outcome, licence: str) -> CardFacts:
+    config, counters = prepared.config, outcome.counters
+    provenance = records.read(prepared.folder.provenance)
+    pairs = {"train": provenance["pairs"]["kept"], "valid": provenance["pairs"]["validation"]}
+    data = [
+        DataFact(role, {entry["path"].rsplit("/", 1)[-1]: entry["sha256"] for entry in entries}, pairs[role])
+        for role, entries in provenance["data"].items()
+        if entries
+    ]
+    scores = [] if counters.best is None else [ScoreFact("validation pairs, greedy", "BLEU", round(counters.best, 2))]
+    sizes: dict[str, str | int] = {
+        "parameters": parameter_estimate(config),
+        "vocabulary": prepared.tgt.vocab_size,
+        "d_model": config.model.d_model,
+        "layers": f"{config.model.num_encoder_layers} + {config.model.num_decoder_layers}",
+        "updates": counters.step,
+        "source and target pieces seen": counters.tokens,
+    }
+    return CardFacts(
+        prepared.folder.root.name,
+        __version__,
+        config.text.src_lang,
+        config.text.tgt_lang,
+        licence,
+        data,
+        sizes,
+        scores,
+        ("dragoman", "train", "...", "--config", f"{prepared.folder.root.name}/config.toml"),
+        counters.seconds,
+    )
