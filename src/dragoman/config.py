@@ -1,4 +1,4 @@
-"""Every knob, its meaning and its default: frozen models, TOML in and out, unknown keys refused with the nearest known one.
+"""Every knob, its meaning and its default: frozen models, TOML in and out, unknown keys refused.
 
 A configuration is built in three layers, each a nested dictionary: a preset (chosen from the size of the corpus, see
 ``train/presets.py``), a recipe (``--config recipe.toml``), single settings (``--set train.steps=1000``). The resolved
@@ -6,7 +6,7 @@ whole is written into the model folder as ``config.toml`` and read back from the
 """
 
 import difflib
-import math
+import reprlib
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -62,7 +62,7 @@ class ModelConfig(Section):
     dropout: Share = 0.1
     "Dropout on the sum of embedding and position and on each sub-layer's output (section 5.4)."
     norm_first: bool = False
-    "False: norm after the residual sum, as in the paper. True: norm before the sub-layer, and one at the end of each stack."
+    "False: norm after the residual sum, as in the paper. True: before the sub-layer, and once at each stack's end."
     activation: Literal["relu", "gelu", "swiglu", "geglu"] = "relu"
     "Of the feed-forward network; relu is the paper's, swiglu and geglu are gated (Shazeer 2020)."
     positions: Literal["sinusoidal", "sinusoidal_half", "sinusoidal_half_inclusive", "learned"] = "sinusoidal"
@@ -188,7 +188,9 @@ class SearchConfig(Section):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.n_best > self.beam_size:
-            raise ValueError(f"search.n_best={self.n_best} is more than search.beam_size={self.beam_size}; raise the beam")
+            raise ValueError(
+                f"search.n_best={self.n_best} is more than search.beam_size={self.beam_size}; raise the beam"
+            )
         return self
 
 
@@ -204,10 +206,14 @@ class Config(Section):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.model.tied == "three-way" and not self.text.shared:
-            raise ValueError('model.tied="three-way" needs text.shared=true; use model.tied="output" with two vocabularies')
+            raise ValueError(
+                'model.tied="three-way" needs text.shared=true; use model.tied="output" with two vocabularies'
+            )
         size = parameter_estimate(self)
         if size > MAX_PARAMETERS:
-            raise ValueError(f"this model would have {size:,} parameters, more than the {MAX_PARAMETERS:,} allowed; make it smaller")
+            raise ValueError(
+                f"this model would have {size:,} parameters, more than the {MAX_PARAMETERS:,} allowed; make it smaller"
+            )
         return self
 
     def to_toml(self) -> str:
@@ -219,10 +225,20 @@ Layer = Mapping[str, Any]
 """A part of a configuration: section -> key -> value."""
 
 PRESETS: Mapping[str, Mapping[str, int | float | bool]] = {
-    "tiny": {"d_model": 128, "num_heads": 4, "num_encoder_layers": 4, "num_decoder_layers": 4, "d_ff": 256, "dropout": 0.3},
-    "small": {"d_model": 256, "num_heads": 4, "num_encoder_layers": 4, "num_decoder_layers": 4, "d_ff": 1024, "dropout": 0.2},
-    "base": {"d_model": 512, "num_heads": 8, "num_encoder_layers": 6, "num_decoder_layers": 6, "d_ff": 2048, "dropout": 0.1},
-    "big": {"d_model": 1024, "num_heads": 16, "num_encoder_layers": 6, "num_decoder_layers": 6, "d_ff": 4096, "dropout": 0.3},
+    name: {
+        "d_model": d_model,
+        "num_heads": num_heads,
+        "num_encoder_layers": num_layers,
+        "num_decoder_layers": num_layers,
+        "d_ff": d_ff,
+        "dropout": dropout,
+    }
+    for name, d_model, num_heads, num_layers, d_ff, dropout in (
+        ("tiny", 128, 4, 4, 256, 0.3),
+        ("small", 256, 4, 4, 1024, 0.2),
+        ("base", 512, 8, 6, 2048, 0.1),
+        ("big", 1024, 16, 6, 4096, 0.3),
+    )
 }
 """Sizes with a name, chosen by ``model.preset``; base and big are the paper's table 3."""
 
@@ -232,17 +248,18 @@ def parameter_estimate(config: Config) -> int:
     model, vocab = config.model, config.text.vocab_size
     feed_forward = (3 if model.activation in ("swiglu", "geglu") else 2) * model.d_model * model.d_ff
     attention = 4 * model.d_model**2
-    blocks = model.num_encoder_layers * (attention + feed_forward) + model.num_decoder_layers * (2 * attention + feed_forward)
+    encoder = model.num_encoder_layers * (attention + feed_forward)
+    decoder = model.num_decoder_layers * (2 * attention + feed_forward)
     tables = {"three-way": 1, "output": 2, "none": 3}[model.tied] * vocab * model.d_model
-    return blocks + tables + (2 * model.max_positions * model.d_model if model.positions == "learned" else 0)
+    return encoder + decoder + tables + (2 * model.max_positions * model.d_model if model.positions == "learned" else 0)
 
 
 def merge(layers: Iterable[Layer]) -> Config:
     """Stack ``layers``, later ones winning, expand ``model.preset`` and check the result.
 
     Raises:
-        ConfigError: an unknown section, key or preset (the nearest known one is named), a value of the wrong type or out
-            of range, or values that do not fit each other.
+        ConfigError: an unknown section, key or preset (the nearest known one is named), a value of the wrong type or
+            out of range, or values that do not fit each other.
     """
     merged: dict[str, dict[str, Any]] = {}
     for layer in layers:
@@ -250,7 +267,7 @@ def merge(layers: Iterable[Layer]) -> Config:
             _check_known(section, values)
             merged.setdefault(section, {}).update(_expand_preset(values) if section == "model" else values)
     try:
-        return Config.model_validate({section: _listed(values) for section, values in merged.items()})
+        return Config.model_validate(merged)
     except ValidationError as error:
         raise ConfigError(_explain(error)) from None
 
@@ -265,7 +282,7 @@ def read_toml(path: Path) -> Layer:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
 
 
@@ -280,10 +297,10 @@ def read_setting(setting: str) -> Layer:
     if not (equals and dot and section and key):
         raise ConfigError(f"--set {setting}: expected section.key=value, for example train.steps=1000")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()
-    return {section: {key: value}}
+        read = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        read = {}
+    return {section: {key: read["value"] if len(read) == 1 else text.strip()}}
 
 
 def load(path: Path) -> Config:
@@ -314,29 +331,9 @@ def _expand_preset(values: Mapping[str, Any]) -> dict[str, Any]:
     name = rest.pop("preset", None)
     if name is None:
         return rest
-    if name not in PRESETS:
+    if name not in list(PRESETS):
         raise ConfigError(f"unknown model.preset={name!r}{_nearest(str(name), PRESETS)}")
     return {**PRESETS[name], **rest}
-
-
-def _listed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Whole numbers stand for floats in TOML as people write it (``dropout = 0``); nan and huge numbers do not pass."""
-    return {key: _as_float(value) if _wants_float(key) else value for key, value in values.items()}
-
-
-def _wants_float(key: str) -> bool:
-    return any(
-        key in section.model_fields and float in _flat(section.model_fields[key].annotation)
-        for section in (TextConfig, ModelConfig, DataConfig, TrainConfig, SearchConfig)
-    )
-
-
-def _flat(annotation: Any) -> tuple[Any, ...]:
-    return getattr(annotation, "__args__", (annotation,))
-
-
-def _as_float(value: Any) -> Any:
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) and math.log2(abs(value) + 1) < 60 else value
 
 
 def _explain(error: ValidationError) -> str:
@@ -346,4 +343,4 @@ def _explain(error: ValidationError) -> str:
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     if first["type"] == "value_error":
         return f"{what}{more}"
-    return f"{where}={first['input']!r}: {what[0].lower()}{what[1:]}{more}"
+    return f"{where}={reprlib.repr(first['input'])}: {what[0].lower()}{what[1:]}{more}"

@@ -13,10 +13,11 @@ def token_loss(
     real: Bool[Tensor, "batch tgt_len"],
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """Sum over real tokens of the cross-entropy with (1 - eps) on the target and eps spread over the vocabulary (section 5.4).
+    """Sum over real tokens of the cross-entropy, with label smoothing (section 5.4).
 
-    The eps is spread over *all* words, the target among them, as in PyTorch. Divide by the number of real tokens of the
-    whole update (all its batches, all its workers) to get the mean; a batch without a real token gives 0.
+    The wanted distribution has 1 - eps on the target, and eps spread over *all* words, the target among them, as in
+    PyTorch. Divide by the number of real tokens of the whole update (all its batches, all its workers) to get the mean;
+    a batch without a real token gives 0.
 
     Args:
         logits: before the softmax.

@@ -32,14 +32,14 @@ def check(
     train = corpora[0]
     report = examine(train, corpora[1], corpora[2], drop_duplicates=data.drop_duplicates)  # type: ignore[arg-type]
     if report.fit_to_train:
-        resolved = merge([presets.for_corpus(report.train.pairs), *wanted])
+        size = presets.CorpusSize(report.train.pairs, report.train.tgt.mean_length)
+        resolved = merge([presets.for_corpus(size), *wanted])
         minutes = None
         if estimate:
             from dragoman.train.estimate import training_minutes
 
             minutes = training_minutes(resolved)
-        preset = presets.preset_name(report.train.pairs)
-        report = replace(report, preset=preset, vocab_size=resolved.text.vocab_size, estimated_minutes=minutes)
+        report = replace(report, preset=presets.preset_name(size), vocab_size=resolved.text.vocab_size, estimated_minutes=minutes)
     if as_json:
         import json
 

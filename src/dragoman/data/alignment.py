@@ -51,6 +51,13 @@ class Sketch(NamedTuple):
         return Sketch(*(array[start:stop] for array in self))
 
 
+class Scales(NamedTuple):
+    """Mean distance of log(target length) - log(source length) from its local mean."""
+
+    kin: float
+    strangers: float
+
+
 @dataclass(frozen=True)
 class Misalignment:
     """A stretch of pairs that do not seem to belong together."""
@@ -80,27 +87,33 @@ def sketch(chars: Characters) -> Sketch:
     )
 
 
-def find_misalignment(src: Sketch, tgt: Sketch) -> tuple[int, int, int | None] | None:
+def find_misalignment(src: Sketch, tgt: Sketch, scales: Scales) -> tuple[int, int, int | None] | None:
     """First index, last index and shift of the first stretch of ``src`` that does not fit ``tgt``, or nothing.
 
     Cost: about 2 microseconds a line.
     """
-    size = min(len(src.length), len(tgt.length))
-    scales = _scales(src, tgt, size)
-    if scales is None:
-        return None
     straight = _likelihood(src, tgt, 0, scales)
-    gains = {shift: _best_stretch(_likelihood(src, tgt, shift, scales) - straight) for shift in _SHIFTS}
-    shifted = {shift: stretch for shift, stretch in gains.items() if stretch.gain >= _GAIN}
+    shifted = [stretch for shift in _SHIFTS if (stretch := _shifted_stretch(src, tgt, shift, scales, straight))]
     lost = _best_stretch(-straight)
     if shifted:
-        first = min(stretch.start for stretch in shifted.values())
-        best = max((stretch.gain, shift) for shift, stretch in shifted.items() if stretch.start < first + _WINDOW)[1]
+        first = min(stretch.start for stretch in shifted)
         if lost.gain < _LOSS or first < lost.start + _WINDOW:
-            return shifted[best].start, shifted[best].stop, best
+            best = max((stretch for stretch in shifted if stretch.start < first + _WINDOW), key=lambda each: each.gain)
+            return best.start, best.stop, best.shift
     if lost.gain < _LOSS:
         return None
-    return lost.start, lost.stop, _far_shift(src, tgt, scales, lost.start, lost.stop)
+    far = _far_shift(src, tgt, scales, lost)
+    found = _shifted_stretch(src, tgt, far, scales, straight) if far is not None else None
+    return (found.start, found.stop, far) if found else (lost.start, lost.stop, None)
+
+
+def _shifted_stretch(src: Sketch, tgt: Sketch, shift: int, scales: Scales, straight: FloatArray) -> "_Stretch | None":
+    """The stretch that ``shift`` explains best, if its lines fit well under it and better than without."""
+    fit = _likelihood(src, tgt, shift, scales)
+    stretch = _best_stretch(fit - straight)
+    if stretch.gain < _GAIN or fit[stretch.start : stretch.stop + 1].sum() < _GAIN / 2:
+        return None
+    return stretch._replace(shift=shift)
 
 
 @dataclass
@@ -112,6 +125,7 @@ class AlignmentWatch:
     _tgt: list[Sketch] = field(default_factory=list)
     _lines: list[IntArray] = field(default_factory=list)
     _held: int = 0
+    _scales: Scales | None = None
 
     def add(self, src: Characters, tgt: Characters, lines: IntArray) -> None:
         """The next pairs and their line numbers."""
@@ -129,7 +143,8 @@ class AlignmentWatch:
         if not self._held or self.found:
             return
         src, tgt, lines = _joined(self._src), _joined(self._tgt), np.concatenate(self._lines)
-        stretch = find_misalignment(src, tgt)
+        self._scales = measure_scales(src, tgt) or self._scales
+        stretch = find_misalignment(src, tgt, self._scales) if self._scales else None
         if stretch:
             self.found = Misalignment(int(lines[stretch[0]]), int(lines[stretch[1]]), stretch[2])
         kept = max(0, self._held - _OVERLAP)
@@ -143,8 +158,11 @@ def first_suspicious_line(paths: tuple[Path, Path], line_limit: int = LINE_LIMIT
     Memory: 9 bytes a line of each.
     """
     src, tgt = (_joined(list(_sketches(path, line_limit))) for path in paths)
+    scales = None
     for start in range(0, min(len(src.length), len(tgt.length)), BLOCK - _OVERLAP):
-        found = find_misalignment(src.part(start, start + BLOCK), tgt.part(start, start + BLOCK))
+        ours, theirs = src.part(start, start + BLOCK), tgt.part(start, start + BLOCK)
+        scales = measure_scales(ours, theirs) or scales
+        found = find_misalignment(ours, theirs, scales) if scales else None
         if found:
             return Misalignment(start + found[0] + 1, start + found[1] + 1, found[2])
     return _parting(src, tgt)
@@ -152,14 +170,19 @@ def first_suspicious_line(paths: tuple[Path, Path], line_limit: int = LINE_LIMIT
 
 def _parting(src: Sketch, tgt: Sketch) -> Misalignment | None:
     """The likeliest place of the one gap that explains both counts: before it no shift, after it the difference."""
-    size, shift = min(len(src.length), len(tgt.length)), len(tgt.length) - len(src.length)
-    scales = _scales(src, tgt, size)
+    shift = len(tgt.length) - len(src.length)
+    scales = measure_scales(src, tgt, (*_SHIFTS, shift))
     if scales is None:
         return None
-    gain = _likelihood(src, tgt, shift, scales) - _likelihood(src, tgt, 0, scales)
-    total = np.cumsum(gain[::-1], dtype=np.float64)[::-1]
+    straight, shifted = (_likelihood(src, tgt, by, scales).astype(np.float64) for by in (0, shift))
+    gap = max(0, -shift)
+    before = np.concatenate(([0.0], np.cumsum(straight)))
+    after = np.concatenate((np.cumsum(shifted[::-1])[::-1], np.zeros(gap + 1)))[gap:]
+    total = before + after
     start = int(np.argmax(total))
-    return Misalignment(start + 1, len(src.length), shift) if total[start] >= _GAIN / 3 else None
+    if total[start] - before[-1] < _GAIN / 3:
+        return None
+    return Misalignment(min(start + 1, len(src.length)), len(src.length), shift)
 
 
 def _sketches(path: Path, line_limit: int) -> Iterator[Sketch]:
@@ -177,25 +200,20 @@ class _Stretch(NamedTuple):
     gain: float
     start: int
     stop: int
+    shift: int = 0
 
 
-class _Scales(NamedTuple):
-    """Mean distance of log(target length) - log(source length) from its local mean."""
-
-    kin: float
-    strangers: float
-
-
-def _scales(src: Sketch, tgt: Sketch, size: int) -> _Scales | None:
-    """Measured on the lines themselves; nothing if they are too few or their lengths tell nothing."""
+def measure_scales(src: Sketch, tgt: Sketch, shifts: Sequence[int] = _SHIFTS) -> Scales | None:
+    """The scales of these lines; nothing if they are too few, or lengths tell nothing under most of the ``shifts``."""
+    size = min(len(src.length), len(tgt.length))
     if size < _FEWEST:
         return None
     x, y = src.length[:size], tgt.length[:size]
     strangers = float(np.mean(_unevenness(x, np.roll(y, size // 3))))
-    windows = [_window_means(_unevenness(x, np.roll(y, -shift))) for shift in (0, *_SHIFTS)]
+    windows = [_window_means(_unevenness(x, np.roll(y, -shift))) for shift in (0, *shifts)]
     kin = float(np.median(np.min(windows, axis=0)))
     kin = max(kin, strangers / 8, 1e-3)
-    return _Scales(kin, strangers) if kin < 0.8 * strangers else None
+    return Scales(kin, strangers) if kin < 0.8 * strangers else None
 
 
 def _unevenness(src_length: FloatArray, tgt_length: FloatArray) -> FloatArray:
@@ -217,7 +235,7 @@ def _window_means(values: FloatArray) -> FloatArray:
     return values[: count * _WINDOW].reshape(count, _WINDOW).mean(axis=1)
 
 
-def _likelihood(src: Sketch, tgt: Sketch, shift: int, scales: _Scales) -> FloatArray:
+def _likelihood(src: Sketch, tgt: Sketch, shift: int, scales: Scales) -> FloatArray:
     """log p(translations) - log p(strangers) of source i and target i + shift; 0 where there is no such target."""
     size = len(src.length)
     start, stop = max(0, -shift), min(size, len(tgt.length) - shift)
@@ -245,14 +263,11 @@ def _best_stretch(gains: FloatArray) -> _Stretch:
     return _Stretch(float(total[stop] - total[start]), start, max(start, stop - 1))
 
 
-def _far_shift(src: Sketch, tgt: Sketch, scales: _Scales, start: int, stop: int) -> int | None:
+def _far_shift(src: Sketch, tgt: Sketch, scales: Scales, lost: _Stretch) -> int | None:
     """The shift of at most :data:`_FAR` lines under which the beginning of a bad stretch fits, if one does."""
-    middle = src.part(start, min(stop, start + 4 * _WINDOW))
-    size = len(middle.length)
-    shifts = range(max(-_FAR, -start), min(_FAR, len(tgt.length) - start - size) + 1)
-    scores = [
-        float(_likelihood(middle, tgt.part(start + shift, start + shift + size), 0, scales).sum()) for shift in shifts
-    ]
-    if not scores or max(scores) < _GAIN:
-        return None
-    return shifts[int(np.argmax(scores))]
+    part = src.part(lost.start, min(lost.stop + 1, lost.start + 4 * _WINDOW))
+    size = len(part.length)
+    shifts = range(max(-_FAR, -lost.start), min(_FAR, len(tgt.length) - lost.start - size) + 1)
+    starts = [lost.start + shift for shift in shifts]
+    scores = [float(_likelihood(part, tgt.part(start, start + size), 0, scales).sum()) for start in starts]
+    return shifts[int(np.argmax(scores))] if scores and max(scores) >= _GAIN else None

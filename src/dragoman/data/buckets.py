@@ -14,10 +14,10 @@ POOL = 100_000
 def epoch(tokens: TokenFile, batch_tokens: int, seed: int, number: int) -> Iterator[NDArray[np.int64]]:
     """The batches of one epoch, each an array of pair indices; every pair exactly once.
 
-    The order is a pure function of (``seed``, ``number``) and the corpus: a resumed run draws it again and skips what it
-    has seen. Pairs are shuffled, sorted by length within pools of :data:`POOL` and cut so that pairs times longest side
-    (EOS or BOS included) is at most ``batch_tokens``; a pair that alone is longer is a batch of its own. The batches of
-    a pool come in random order.
+    The order is a pure function of (``seed``, ``number``) and the corpus: a resumed run draws it again and skips what
+    it has seen. Pairs are shuffled, sorted by length within pools of :data:`POOL` and cut so that pairs times longest
+    side (EOS or BOS included) is at most ``batch_tokens``; a pair that alone is longer is a batch of its own. The
+    batches of a pool come in random order.
     """
     draws = np.random.Generator(np.random.Philox(key=np.array([seed, number], dtype=np.uint64)))
     order = draws.permutation(len(tokens))

@@ -7,9 +7,7 @@ does (``l'arbre``, ``du jardin``).
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dragoman.data.lexicon import AVOIR, BE, DO, ETRE, GO, WANT, Adjective, Noun, Person, Verb
-
-Words = tuple[str, ...]
+from dragoman.data.lexicon import AVOIR, BE, DO, ETRE, Adjective, Noun, Person, Verb, Words
 
 FRENCH_VOWELS = frozenset("aàâeéèêiîoôuùûyhœ")
 ELIDED = {"le": "l'", "la": "l'", "de": "d'", "ne": "n'", "je": "j'", "que": "qu'"}
@@ -48,10 +46,16 @@ class Phrase:
         return replace(self, denied_english=None, denied_french=None)
 
     def __add__(self, other: "Phrase") -> "Phrase":
-        denied = [mine + others for mine, others in zip(self._denied, other._denied, strict=True)]
-        english, french = self.english + other.english, self.french + other.french
-        words = self.words | other.words
-        return Phrase(english, french, *denied, words, self.person, self.feminine, self.definite)
+        return Phrase(
+            self.english + other.english,
+            self.french + other.french,
+            self._denied[0] + other._denied[0],
+            self._denied[1] + other._denied[1],
+            self.words | other.words,
+            self.person,
+            self.feminine,
+            self.definite,
+        )
 
 
 def fixed(english: str, french: str, *words: str) -> Phrase:
@@ -76,7 +80,7 @@ OWNED = (
     Determiner("our", "our", ("notre", "notre", "nos")),
     Determiner("their", "their", ("leur", "leur", "leurs")),
 )
-NUMBERS = {"two": "deux", "three": "trois", "four": "quatre", "five": "cinq"}
+NUMBERS = {"two": "deux", "three": "trois"}
 
 
 def definite(determiner: Determiner, noun: Noun, plural: bool = False, adjective: Adjective | None = None) -> Phrase:
@@ -153,7 +157,7 @@ class Clause:
     verb: str
     "The French verb, between *ne* and *pas*."
     middle: Words
-    "French participle or infinitive."
+    "The French participle."
     tail: Phrase
 
     def statement(self) -> Phrase:
@@ -174,7 +178,7 @@ class Clause:
 
     def question_what(self) -> Phrase:
         """What the object is, where the clause has none."""
-        english = ("what", self.auxiliary, *self.subject.english, *self.bare)
+        english = ("what", self.auxiliary, *self.subject.english, *self.bare, *self.tail.english)
         return self._phrase(english, ("qu'est-ce", "que", *self.subject.french, *self._predicate()))
 
     def _predicate(self) -> Words:
@@ -203,10 +207,11 @@ def doing(subject: Phrase, verb: Verb, tail: Phrase) -> Clause:
 
 
 def simply(subject: Phrase, verb: Verb, tail: Phrase) -> Clause:
-    """States and habits: wants, eats every day."""
-    finite = (_present(subject, verb), *verb.after)
-    bare = (verb.english, *verb.after)
-    return Clause(subject, DO[subject.person], finite, bare, verb.french[subject.person], (), _told(verb, tail))
+    """What goes on for a while: wants, likes."""
+    finite = verb.third if subject.person is Person.HE else verb.english
+    return Clause(
+        subject, DO[subject.person], (finite,), (verb.english,), verb.french[subject.person], (), _told(verb, tail)
+    )
 
 
 def done(subject: Phrase, verb: Verb, tail: Phrase) -> Clause:
@@ -215,25 +220,6 @@ def done(subject: Phrase, verb: Verb, tail: Phrase) -> Clause:
     auxiliary = (ETRE if verb.with_be else AVOIR)[subject.person]
     finite, bare = (verb.past, *verb.after), (verb.english, *verb.after)
     return Clause(subject, "did", finite, bare, auxiliary, (verb.participle + ending,), _told(verb, tail))
-
-
-def going_to(subject: Phrase, verb: Verb, tail: Phrase) -> Clause:
-    """What will be done: is going to eat."""
-    be = BE[subject.person]
-    bare = ("going", "to", verb.english, *verb.after)
-    return Clause(subject, be, (be, *bare), bare, GO.french[subject.person], (verb.infinitive,), _told(verb, tail))
-
-
-def wanting_to(subject: Phrase, verb: Verb, tail: Phrase) -> Clause:
-    """What is wished: wants to eat."""
-    rest = ("to", verb.english, *verb.after)
-    finite, bare = (_present(subject, WANT), *rest), (WANT.english, *rest)
-    wish = WANT.french[subject.person]
-    return Clause(subject, DO[subject.person], finite, bare, wish, (verb.infinitive,), _told(verb, tail))
-
-
-def _present(subject: Phrase, verb: Verb) -> str:
-    return verb.third if subject.person is Person.HE else verb.english
 
 
 def _told(verb: Verb, tail: Phrase) -> Phrase:

@@ -107,8 +107,10 @@ class Splitter:
         first = piece.find(b"\n") + 1
         self._hold(piece[:first])
         whole = bytes(self._rest) + piece[first:end]
-        self._rest = bytearray(piece[end:])
-        return self._block(whole)
+        self._rest.clear()
+        block = self._block(whole)
+        self._hold(piece[end:])
+        return block
 
     def finish(self) -> Block | None:
         """Give the last line, if it had no LF.
@@ -140,13 +142,14 @@ class Splitter:
 
     def _hold(self, piece: bytes) -> None:
         """Keep of an unfinished line no more than shows that it is too long."""
-        self._rest += piece
-        size = len(self._rest)
-        if size > self.limit + 2:
-            ended = self._rest.endswith(b"\n")
-            del self._rest[self.limit + 1 :]
-            self._rest += b"\n" if ended else b""
-            self._dropped += size - len(self._rest)
+        room = self.limit + 2 - len(self._rest)
+        if len(piece) <= room:
+            self._rest += piece
+            return
+        kept = piece[: max(0, room - 1)]
+        end = piece[-1:] if piece.endswith(b"\n") else b""
+        self._rest += kept + end
+        self._dropped += len(piece) - len(kept) - len(end)
 
     def _block(self, whole: bytes) -> Block:
         """Lines of ``whole``, which ends with LF and starts where the last block ended."""

@@ -308,7 +308,7 @@ def _catalogue_pairs(
     entries: list[polib.POEntry], path: Path, unit: str, swapped: bool, rules: Rules, skipped: Skipped
 ) -> Iterator[Pair]:
     for index, entry in enumerate(entries, 1):
-        number = int(entry.linenum) if unit == "line" else index
+        number = max(1, int(entry.linenum)) if unit == "line" else index
         if "fuzzy" in entry.flags or entry.obsolete:
             skipped.add(Reason.UNFINISHED, number)
             continue

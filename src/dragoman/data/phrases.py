@@ -16,7 +16,7 @@ from dragoman.data.speaker import Speaker
 Pair = tuple[str, str]
 """An English sentence and its French translation."""
 
-SIZE = 12_000
+SIZE = 10_000
 """Pairs of the language that are written out."""
 
 SHOWPIECE = ("The cat is on the mat.", "Le chat est sur le tapis.")

@@ -1,7 +1,7 @@
 """What is said in the little English-French language of ``phrases``: who does what to what, where and when.
 
 An English sentence has one French translation and the other way round. To that end actions are progressive in English
-(``is sleeping``, dort) unless they are habits (``sleeps every day``).
+(``is sleeping``, dort), never simple (``sleeps``).
 """
 
 from collections.abc import Callable, Sequence
@@ -24,15 +24,14 @@ from dragoman.data.grammar import (
     done,
     feeling,
     fixed,
-    going_to,
     indefinite,
     simply,
     spell_english,
     spell_french,
-    wanting_to,
 )
 from dragoman.data.lexicon import (
     ADJECTIVES,
+    ANIMALS,
     BE,
     BEINGS,
     ETRE,
@@ -49,14 +48,11 @@ from dragoman.data.lexicon import (
 
 T = TypeVar("T")
 
-ANIMALS = "pet cattle"
 BELONGINGS = f"{THINGS} container pet"
 COUNTABLE = f"person kid baby {ANIMALS} {THINGS} container"
-OWNERLESS = (
-    "man woman boy girl bird owl mouse church station hotel hospital castle bridge park market beach field forest "
-    "river street roof wall"
-)
+OWNERLESS = "man woman boy girl bird owl mouse church station hotel castle park market field roof"
 """Nouns of which nobody says *my*."""
+DESTINATIONS = "school market station park hotel church castle"
 
 PRONOUNS = (
     Phrase(("I",), ("je",), person=Person.I, feminine=None),
@@ -70,11 +66,6 @@ WHO = Phrase(("who",), ("qui",))
 NOTHING = Phrase()
 NOW = (fixed("now", "maintenant"), fixed("today", "aujourd'hui"))
 YESTERDAY = fixed("yesterday", "hier")
-LATER = (
-    fixed("tomorrow", "demain"),
-    *(fixed(f"at {english} o'clock", f"à {french} heures") for english, french in NUMBERS.items()),
-)
-ALWAYS = fixed("every day", "tous les jours")
 FEELINGS = (
     fixed("hungry", "faim", "hungry"),
     fixed("thirsty", "soif", "thirsty"),
@@ -103,12 +94,9 @@ class Deed:
 ACTIVITIES = (
     Activity(lexicon.SLEEP, BEINGS),
     Activity(lexicon.PLAY, "kid baby pet"),
-    Activity(lexicon.WORK, "person kin", "garden kitchen field school hotel hospital castle park"),
+    Activity(lexicon.WORK, "person kin", "garden kitchen field school hotel castle park"),
     Activity(lexicon.SING, PEOPLE),
-    Activity(lexicon.RUN, BEINGS, "street park field forest garden"),
-    Activity(lexicon.SWIM, PEOPLE, "river"),
-    Activity(lexicon.WAIT, PEOPLE),
-    Activity(lexicon.CRY, "kid baby"),
+    Activity(lexicon.RUN, BEINGS, "park field garden"),
     Activity(lexicon.EAT, BEINGS),
 )
 DEEDS = (
@@ -116,49 +104,17 @@ DEEDS = (
     Deed(lexicon.DRINK, "drink", f"{PEOPLE} baby"),
     Deed(lexicon.BUY, f"{THINGS} meal drink mass furniture container"),
     Deed(lexicon.READ, "text"),
-    Deed(lexicon.WRITE, "letter book"),
-    Deed(lexicon.WASH, "ware clothes vehicle opening apple pear"),
+    Deed(lexicon.WASH, "ware clothes vehicle opening apple"),
     Deed(lexicon.OPEN, "opening container letter umbrella book"),
-    Deed(lexicon.CLOSE, "opening container umbrella book"),
-    Deed(lexicon.WATCH, f"{ANIMALS} kid baby boat river", f"{PEOPLE} pet"),
+    Deed(lexicon.WATCH, f"{ANIMALS} kid baby", f"{PEOPLE} pet"),
     Deed(lexicon.SEEK, f"{THINGS} pet container"),
     Deed(lexicon.WEAR, "clothes"),
 )
-FINDS = (Deed(lexicon.FIND, f"{THINGS} pet bag basket"), Deed(lexicon.LOSE, "gear clothes text bag"))
-"""Told in the past only."""
 CONDITIONS = (
-    Deed(lexicon.HAVE, f"{BELONGINGS} furniture vehicle boat"),
+    Deed(lexicon.HAVE, f"{BELONGINGS} furniture vehicle"),
     Deed(lexicon.WANT, f"{BELONGINGS} meal drink mass"),
-    Deed(lexicon.SEE, f"{BEINGS} {THINGS} building vehicle boat"),
+    Deed(lexicon.SEE, f"{BEINGS} {THINGS} building vehicle"),
 )
-HABITS = (
-    lexicon.SLEEP,
-    lexicon.PLAY,
-    lexicon.WORK,
-    lexicon.RUN,
-    lexicon.EAT,
-    lexicon.DRINK,
-    lexicon.BUY,
-    lexicon.READ,
-    lexicon.WASH,
-    lexicon.GO,
-)
-"""What may be done every day."""
-EVENTS = (
-    lexicon.SLEEP,
-    lexicon.PLAY,
-    lexicon.WORK,
-    lexicon.SING,
-    lexicon.EAT,
-    lexicon.DRINK,
-    lexicon.BUY,
-    lexicon.WRITE,
-    lexicon.WASH,
-    lexicon.OPEN,
-    lexicon.CLOSE,
-    lexicon.GIVE,
-)
-"""What may be told of the past."""
 
 Utterance = tuple[Phrase, str]
 """A sentence not yet spelled, and its final mark."""
@@ -180,15 +136,12 @@ class Speaker:
     def sentence(self) -> tuple[str, str, frozenset[str]]:
         """The English sentence, its French translation, and its content words in their English base form."""
         forms: dict[Callable[[], Utterance], float] = {
-            self._assertion: 72,
-            self._existence: 6,
+            self._assertion: 78,
+            self._existence: 7,
             self._who: 5,
-            self._what: 3,
+            self._what: 2,
             self._where: 4,
-            self._how_many: 2,
-            self._opinion: 5,
-            self._introduction: 3,
-            self._hour: 0.2,
+            self._introduction: 4,
         }
         phrase, end = self._weighted(forms)()
         return spell_english(phrase.english, end), spell_french(phrase.french, end), phrase.words
@@ -196,7 +149,18 @@ class Speaker:
     # Sentences.
 
     def _assertion(self) -> Utterance:
-        clause = self._clause(self._subject)
+        topics: dict[Callable[[Naming], Clause], float] = {
+            self._located: 30,
+            self._state: 16,
+            self._active: 16,
+            self._deed: 20,
+            self._condition: 14,
+            self._liking: 5,
+            self._journey: 9,
+            self._feeling: 3,
+            self._fear: 3,
+        }
+        clause = self._weighted(topics)(self._subject)
         if not clause.subject.definite or self._is(0.68):
             return clause.statement(), "."
         return (clause.denial(), ".") if self._is(0.55) else (clause.question(), "?")
@@ -209,16 +173,14 @@ class Speaker:
             none = replace(none, english=("no", *none.english[1:]))
             return Phrase(("there", BE[none.person]), ("il", "ne", "y", "a", "pas")) + none + place, "."
         what = self._some(noun)
-        be = BE[what.person]
-        if self._is(0.25):
-            return Phrase((be, "there"), ("est-ce", "que", "il", "y", "a")) + what + place, "?"
-        return Phrase(("there", be), ("il", "y", "a")) + what + place, "."
+        if self._is(0.2):
+            return Phrase((BE[what.person], "there"), ("est-ce", "que", "il", "y", "a")) + what + place, "?"
+        return Phrase(("there", BE[what.person]), ("il", "y", "a")) + what + place, "."
 
     def _who(self) -> Utterance:
         topics: dict[Callable[[Naming], Clause], float] = {
             self._active: 3,
             self._deed: 4,
-            self._find: 1,
             self._condition: 3,
             self._journey: 1,
             self._feeling: 1,
@@ -226,33 +188,16 @@ class Speaker:
         return self._weighted(topics)(lambda _: WHO).statement(), "?"
 
     def _what(self) -> Utterance:
-        deed = self._one((*DEEDS, *FINDS, *CONDITIONS))
+        deed = self._one((*DEEDS, *CONDITIONS))
         subject = self._known(self._noun(deed.subjects))
         if deed in CONDITIONS:
             return simply(subject, deed.verb, NOTHING).question_what(), "?"
-        if deed in FINDS or (deed.verb in EVENTS and self._is(0.3)):
-            return done(subject, deed.verb, NOTHING).question_what(), "?"
-        return doing(subject, deed.verb, NOTHING).question_what(), "?"
+        return self._told(subject, deed.verb, NOTHING).question_what(), "?"
 
     def _where(self) -> Utterance:
         noun = self._noun(f"{BEINGS} {THINGS} container furniture building vehicle")
-        if noun.kind == "person" and self._is(0.1):
-            pronoun = self._one(PRONOUNS[1:3])
-            return Phrase(("where", "is", *pronoun.english), ("où", f"est-{pronoun.french[0]}")), "?"
         subject = self._named(noun)
         return Phrase(("where", BE[subject.person]), ("où", ETRE[subject.person])) + subject, "?"
-
-    def _how_many(self) -> Utterance:
-        noun = self._noun(COUNTABLE)
-        english = ("how", "many", noun.english_plural, "are", "there")
-        many = Phrase(english, ("combien", "de", noun.french_plural, "y", "a-t-il"), words=frozenset({noun.english}))
-        return many + self._place(noun), "?"
-
-    def _opinion(self) -> Utterance:
-        clause = self._clause(self._subject)
-        content = clause.denial() if clause.subject.definite and self._is(0.25) else clause.statement()
-        thinker = self._known(self._noun(PEOPLE))
-        return simply(thinker, lexicon.THINK, Phrase(("that",), ("que",)) + content).statement(), "."
 
     def _introduction(self) -> Utterance:
         noun = self._noun(f"{COUNTABLE} meal drink mass building")
@@ -263,54 +208,22 @@ class Speaker:
             return Phrase((this, be, "not"), ("ce", "ne", est, "pas")) + what, "."
         return Phrase((this, be), ("ce", "sont") if plural else ("c'est",)) + what, "."
 
-    def _hour(self) -> Utterance:
-        english = self._one(list(NUMBERS))
-        return fixed(f"it is {english} o'clock", f"il est {NUMBERS[english]} heures"), "."
-
     # Clauses.
 
-    def _clause(self, naming: Naming) -> Clause:
-        topics: dict[Callable[[Naming], Clause], float] = {
-            self._located: 22,
-            self._state: 13,
-            self._compared: 4,
-            self._active: 17,
-            self._deed: 20,
-            self._find: 4,
-            self._condition: 11,
-            self._need: 3,
-            self._liking: 4,
-            self._journey: 7,
-            self._feeling: 2,
-            self._fear: 2,
-            self._gift: 5,
-        }
-        return self._weighted(topics)(naming)
-
     def _located(self, naming: Naming) -> Clause:
-        noun = self._noun(f"{BEINGS} {THINGS} container furniture vehicle boat")
+        noun = self._noun(f"{BEINGS} {THINGS} container furniture vehicle")
         subject = naming(noun)
         if noun.kind in PEOPLE.split() and self._is(0.3):
             return being(subject, self._destination("at", "à"))
         return being(subject, self._place(noun))
 
     def _state(self, _: Naming) -> Clause:
-        noun = self._noun(f"{BEINGS} {THINGS} meal drink mass furniture container vehicle boat opening building room")
+        noun = self._noun(f"{BEINGS} {THINGS} meal drink mass furniture container vehicle opening building room")
         subject = self._known(noun)
-        adjective = self._one([one for one in self._adjectives(lexicon.STATES[noun.kind]) if _fits(one, subject)])
+        fitting = [ADJECTIVE[name] for name in lexicon.STATES[noun.kind].split()]
+        adjective = self._one([adjective for adjective in fitting if _fits(adjective, subject)])
         form = adjective.form(bool(subject.feminine), subject.person.plural)
         return being(subject, fixed(adjective.english, form, adjective.english))
-
-    def _compared(self, _: Naming) -> Clause:
-        kinds = self._one((ANIMALS, "building", "person kin", "vehicle boat", "clothes", "garden park field river"))
-        noun = self._noun(kinds)
-        other = self._named(self._noun(kinds, but=noun.english))
-        subject = self._known(noun)
-        states = self._adjectives(lexicon.STATES[noun.kind])
-        adjective = self._one([one for one in states if one.comparative and _fits(one, subject)])
-        form = adjective.form(bool(subject.feminine), subject.person.plural)
-        more = fixed(f"{adjective.comparative} than", f"plus {form} que", adjective.english)
-        return being(subject, more + other)
 
     def _active(self, naming: Naming) -> Clause:
         activity = self._one(ACTIVITIES)
@@ -322,25 +235,14 @@ class Speaker:
 
     def _deed(self, naming: Naming) -> Clause:
         deed = self._one(DEEDS)
-        subject = naming(self._noun(deed.subjects))
-        return self._told(subject, deed.verb, self._object(deed.objects))
-
-    def _find(self, naming: Naming) -> Clause:
-        deed = self._one(FINDS)
-        return done(naming(self._noun(deed.subjects)), deed.verb, self._object(deed.objects) + self._when(YESTERDAY))
+        return self._told(naming(self._noun(deed.subjects)), deed.verb, self._object(deed.objects))
 
     def _condition(self, naming: Naming) -> Clause:
         deed = self._one(CONDITIONS)
         subject = naming(self._noun(deed.subjects))
-        if deed.verb is lexicon.SEE and self._is(0.3):
+        if deed.verb.past and self._is(0.3):
             return done(subject, deed.verb, self._object(deed.objects) + self._when(YESTERDAY))
         return simply(subject, deed.verb, self._object(deed.objects))
-
-    def _need(self, naming: Naming) -> Clause:
-        noun = self._noun(f"{THINGS} container doctor friend teacher car")
-        thing = self._named(noun) if self._is(0.6) else indefinite(noun)
-        subject = naming(self._noun(PEOPLE))
-        return simply(subject, lexicon.NEED, Phrase((), ("besoin", "de")) + thing.steadfast())
 
     def _liking(self, naming: Naming) -> Clause:
         noun = self._noun(f"food meal drink flower {ANIMALS}")
@@ -355,11 +257,9 @@ class Speaker:
             subject, place = naming(self._noun("cattle")), self._fields(english, french)
         else:
             subject, place = naming(self._noun(PEOPLE)), self._destination(english, french)
-        if subject.feminine is not None and self._is(0.3):
-            return done(subject, verb, place + self._when(YESTERDAY))
-        if verb in HABITS and self._is(0.3):
-            return simply(subject, verb, place + ALWAYS)
-        return doing(subject, verb, place + self._when(*NOW))
+        if subject.feminine is None:
+            return doing(subject, verb, place + self._when(*NOW))
+        return self._told(subject, verb, place)
 
     def _feeling(self, naming: Naming) -> Clause:
         return feeling(naming(self._noun(BEINGS)), self._one(FEELINGS))
@@ -369,22 +269,11 @@ class Speaker:
         feared = self._noun(f"{ANIMALS} water", but=noun.english)
         return feeling(naming(noun), fixed("afraid of", "peur de", "afraid") + self._named(feared))
 
-    def _gift(self, naming: Naming) -> Clause:
-        recipient = self._noun(BEINGS)
-        given = self._object("food" if recipient.kind in ANIMALS else "food text gear flower clothes")
-        to = Phrase(("to",), ("à",)) + self._named(recipient)
-        return self._told(naming(self._noun(PEOPLE)), lexicon.GIVE, given + to)
-
     def _told(self, subject: Phrase, verb: Verb, tail: Phrase) -> Clause:
         """An action in one of its times."""
-        tenses: dict[Callable[[], Clause], float] = {
-            lambda: doing(subject, verb, tail + self._when(*NOW)): 0.6,
-            lambda: going_to(subject, verb, tail + self._when(*LATER)): 0.14,
-            lambda: wanting_to(subject, verb, tail): 0.12,
-            lambda: simply(subject, verb, tail + ALWAYS): 0.14 * (verb in HABITS),
-            lambda: done(subject, verb, tail + self._when(YESTERDAY)): 0.2 * (verb in EVENTS),
-        }
-        return self._weighted(tenses)()
+        if verb.past and self._is(0.3):
+            return done(subject, verb, tail + self._when(YESTERDAY))
+        return doing(subject, verb, tail + self._when(*NOW))
 
     # Phrases.
 
@@ -417,10 +306,7 @@ class Speaker:
     def _object(self, kinds: str) -> Phrase:
         noun = self._noun(kinds)
         if noun.kind == "drink" and self._is(0.3):
-            vessel = NOUN["cup" if noun.english in ("tea", "coffee") else "glass"]
-            return indefinite(vessel) + Phrase(
-                ("of", noun.english), ("de", noun.french), words=frozenset({noun.english})
-            )
+            return indefinite(NOUN["glass"]) + fixed(f"of {noun.english}", f"de {noun.french}", noun.english)
         return self._named(noun) if self._is(0.5) else self._some(noun)
 
     def _described_as(self, noun: Noun) -> Phrase:
@@ -447,7 +333,7 @@ class Speaker:
 
     def _destination(self, english: str, french: str) -> Phrase:
         """At, to or from a public place; school goes without an article."""
-        noun = self._noun("school market station beach park hospital hotel church castle")
+        noun = self._noun(DESTINATIONS)
         place = definite(THE, noun)
         if noun.english == "school":
             place = replace(place, english=place.english[1:])
@@ -457,7 +343,7 @@ class Speaker:
         return Phrase((english,), (french,)) + definite(THE, NOUN["field"], plural=True)
 
     def _when(self, *times: Phrase) -> Phrase:
-        return self._one(times) if self._is(0.3) else NOTHING
+        return self._one(times) if self._is(0.25) else NOTHING
 
     # Words.
 
@@ -477,11 +363,8 @@ class Speaker:
         return self._one(OWNED)
 
     def _attribute(self, noun: Noun, share: float = 0.22) -> Adjective | None:
-        fitting = self._adjectives(lexicon.ATTRIBUTES[noun.kind])
-        return self._one(fitting) if fitting and self._is(share) else None
-
-    def _adjectives(self, names: str) -> list[Adjective]:
-        return [ADJECTIVE[name] for name in names.split()]
+        fitting = lexicon.ATTRIBUTES[noun.kind].split()
+        return ADJECTIVE[self._one(fitting)] if fitting and self._is(share) else None
 
     # Chance.
 

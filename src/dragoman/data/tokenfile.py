@@ -1,6 +1,8 @@
 """A corpus as ids on disk, mapped into memory: built once, read by any number of trainings, of any size."""
 
 import os
+import secrets
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -89,14 +91,33 @@ def build(
         How many pairs were ``kept``, and dropped as ``too long``, ``duplicate``.
 
     Raises:
-        DataError: no pair is left.
+        DataError: no pair is left, or the disk does not take it.
     """
+    # The store's sweeping up after killed processes knows names of this form.
+    unfinished = folder.with_name(f".tmp-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        unfinished.mkdir(parents=True)
+        counts = _write(unfinished, pairs, src, tgt, max_length, drop_duplicates)
+        os.rename(unfinished, folder)
+    except OSError as error:
+        raise DataError(f"cannot write the token file {folder}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return counts
+
+
+def _write(
+    folder: Path,
+    pairs: Iterable[tuple[str, str]],
+    src: Encoder,
+    tgt: Encoder,
+    max_length: int,
+    drop_duplicates: bool,
+) -> Counter[str]:
     counts: Counter[str] = Counter()
     seen: set[bytes] | None = set() if drop_duplicates else None
-    unfinished = folder.with_name(f".tmp-{os.getpid()}-{folder.name}")
-    unfinished.mkdir(parents=True, exist_ok=True)
     end = 0
-    with open(unfinished / IDS, "wb") as ids_file, open(unfinished / OFFSETS, "wb") as offsets_file:
+    with open(folder / IDS, "wb") as ids_file, open(folder / OFFSETS, "wb") as offsets_file:
         offsets_file.write(np.zeros(1, np.int64).tobytes())
         for chunk in _chunks(_distinct(pairs, seen, counts)):
             ids, lengths = _encode(chunk, src, tgt, max_length, counts)
@@ -111,7 +132,6 @@ def build(
         raise DataError(
             f"no pair is left to train on: {counts['too long']} are longer than data.max_length={max_length} pieces"
         )
-    os.rename(unfinished, folder)
     return counts
 
 

@@ -22,7 +22,8 @@ def attention_weights(queries: Queries, keys: Keys, mask: Mask | None = None) ->
     """softmax(Q K^T / sqrt(d_k)), the first factor of equation 1.
 
     Args:
-        mask: True where a query may look. A query that may look at nothing gets zeros, and so do all gradients through it.
+        mask: True where a query may look. A query that may look at nothing gets zeros, and so do all gradients
+            through it.
 
     Returns:
         Weights that sum to 1 over the keys a query may look at, exactly 0 elsewhere.
@@ -49,12 +50,12 @@ def attend_fused(queries: Queries, keys: Keys, values: Keys, mask: Mask | None =
 
 
 class MultiHeadAttention(nn.Module):
-    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (section 3.2.2).
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (section 3.2.2).
 
-    One class for the three uses of section 3.2.3: *self* (memory is x), *causal* (the same under a causal mask) and
-    *cross* (memory is the encoder's output); only the caller knows which. The h matrices W_i^Q stand side by side in
-    ``query``, those of keys and values in ``key_value``. As in PyTorch's ``nn.MultiheadAttention``, and unlike the
-    paper, the projections have biases.
+    Here head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). One class for the three uses of section 3.2.3: *self* (memory
+    is x), *causal* (the same under a causal mask) and *cross* (memory is the encoder's output); only the caller knows
+    which. The h matrices W_i^Q stand side by side in ``query``, those of keys and values in ``key_value``. As in
+    PyTorch's ``nn.MultiheadAttention``, and unlike the paper, the projections have biases.
     """
 
     def __init__(self, d_model: int, num_heads: int) -> None:
@@ -84,4 +85,4 @@ class MultiHeadAttention(nn.Module):
         return self.attend(x, *self.project(memory), mask)
 
     def _heads(self, projected: Tensor, heads: int) -> Tensor:
-        return projected.unflatten(-1, (heads, -1)).transpose(1, 2)
+        return torch.unflatten(projected, -1, (heads, -1)).transpose(1, 2)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.config import ModelConfig
+from dragoman.errors import ShapeError
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.embedding import InputEmbedding, TokenEmbedding
 from dragoman.model.families import EncoderDecoder
@@ -17,7 +18,15 @@ def build(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> EncoderDecoder
 
     Args:
         src_vocab, tgt_vocab: sizes of the vocabularies; equal where ``config.tied`` is ``three-way``.
+
+    Raises:
+        ShapeError: they are not.
     """
+    if config.tied == "three-way" and src_vocab != tgt_vocab:
+        raise ShapeError(
+            f'model.tied="three-way" needs one vocabulary, not {src_vocab} and {tgt_vocab} pieces;'
+            ' use model.tied="output"'
+        )
     sizes = (config.d_model, config.num_heads, config.d_ff, config.dropout, config.norm_first, config.activation)
     src_token = TokenEmbedding(src_vocab, config.d_model)
     tgt_token = src_token if config.tied == "three-way" else TokenEmbedding(tgt_vocab, config.d_model)
@@ -37,8 +46,8 @@ def initialize(model: EncoderDecoder, seed: int) -> None:
     """Set every weight, from ``seed`` alone.
 
     Matrices: Xavier/Glorot uniform, as in the paper's own code (keys and values are two matrices in one, and are drawn
-    as two). Embeddings and learned positions: normal with variance 1/d_model, so that they leave the scaling by
-    sqrt(d_model) with variance 1. Biases 0, norms 1.
+    as two). Token embeddings: normal with variance 1/d_model, so that they leave the scaling by sqrt(d_model) with
+    variance 1; learned positions, which are not scaled, with the same. Biases 0, norms 1.
     """
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():

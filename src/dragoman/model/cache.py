@@ -74,7 +74,8 @@ class DecoderCache:
             for mine, theirs in zip(self.layers, other.layers, strict=True)
         )
         filled = torch.cat([pad(mask, (time - mask.shape[1], 0)) for mask in (self.filled, other.filled)])
-        memory_mask = torch.cat([pad(mask, (0, src_len - mask.shape[1])) for mask in (self.memory_mask, other.memory_mask)])
+        memory_masks = (self.memory_mask, other.memory_mask)
+        memory_mask = torch.cat([pad(mask, (0, src_len - mask.shape[1])) for mask in memory_masks])
         return DecoderCache(
             layers, filled, memory_mask, torch.cat([self.sentences, other.sentences + self.memory_mask.shape[0]])
         )

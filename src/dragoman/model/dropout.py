@@ -17,7 +17,7 @@ class Dropout(nn.Module):
 
     def __init__(self, rate: float) -> None:
         super().__init__()
-        self.dropped = round(rate * LEVELS)
+        self.dropped = min(round(rate * LEVELS), LEVELS - 1)
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """``x`` in evaluation mode."""

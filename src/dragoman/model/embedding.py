@@ -33,6 +33,8 @@ class InputEmbedding(nn.Module):
         self.position = position
         self.dropout = Dropout(dropout)
 
-    def forward(self, ids: Int[Tensor, "batch len"], positions: Int[Tensor, "#batch len"]) -> Float[Tensor, "batch len d_model"]:
+    def forward(
+        self, ids: Int[Tensor, "batch len"], positions: Int[Tensor, "#batch len"]
+    ) -> Float[Tensor, "batch len d_model"]:
         """What enters the first layer. Positions are given by the caller: they never depend on which ids there are."""
         return self.dropout(self.token(ids) + self.position(positions))  # type: ignore[no-any-return]

@@ -8,8 +8,8 @@ from torch.nn import functional
 class FeedForward(nn.Module):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (equation 2), the same at every position.
 
-    Beyond the paper: ``gelu`` in place of the max, and the gated forms ``swiglu`` and ``geglu`` (Shazeer 2020), in which
-    the inner layer is a(x W_g + b_g) * (x W_1 + b_1); gated networks have half as many parameters more.
+    Beyond the paper: ``gelu`` in place of the max, and the gated forms ``swiglu`` and ``geglu`` (Shazeer 2020), in
+    which the inner layer is a(x W_g + b_g) * (x W_1 + b_1); gated networks have half as many parameters more.
     """
 
     def __init__(self, d_model: int, d_ff: int, activation: str) -> None:

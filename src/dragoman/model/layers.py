@@ -37,7 +37,9 @@ class Residual(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward (figure 1, left)."""
 
-    def __init__(self, d_model: int, num_heads: int, d_ff: int, dropout: float, norm_first: bool, activation: str) -> None:
+    def __init__(
+        self, d_model: int, num_heads: int, d_ff: int, dropout: float, norm_first: bool, activation: str
+    ) -> None:
         super().__init__()
         self.self_attention = MultiHeadAttention(d_model, num_heads)
         self.self_attention_residual = Residual(d_model, dropout, norm_first)
@@ -53,7 +55,9 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Causal self-attention, attention to the encoder's output, feed-forward (figure 1, right)."""
 
-    def __init__(self, d_model: int, num_heads: int, d_ff: int, dropout: float, norm_first: bool, activation: str) -> None:
+    def __init__(
+        self, d_model: int, num_heads: int, d_ff: int, dropout: float, norm_first: bool, activation: str
+    ) -> None:
         super().__init__()
         self.self_attention = MultiHeadAttention(d_model, num_heads)
         self.self_attention_residual = Residual(d_model, dropout, norm_first)
@@ -108,7 +112,7 @@ class DecoderLayer(nn.Module):
         beams = rows // max(count, 1)
         together = torch.arange(count, device=x.device).repeat_interleave(beams)
         if rows == count * beams and bool((sentences == together).all()):
-            grouped = x.reshape(count, -1, x.shape[2])
+            grouped = x.reshape(count, beams * x.shape[1], x.shape[2])
             mixed = self.cross_attention.attend(grouped, cache.memory_keys, cache.memory_values, memory_mask)
             return mixed.reshape(x.shape)
         keys, values = cache.memory_keys[sentences], cache.memory_values[sentences]

@@ -1,5 +1,7 @@
 """Where a token stands: sinusoids of any length, or a learned table (section 3.5)."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -40,6 +42,8 @@ def sinusoids(positions: Int[Tensor, "*at"], d_model: int, layout: str = "sinuso
 class SinusoidalPositions(nn.Module):
     """Fixed positions of any length; nothing to learn, nothing to store in a file."""
 
+    table: Tensor
+
     def __init__(self, d_model: int, layout: str) -> None:
         super().__init__()
         self.d_model = d_model
@@ -47,9 +51,16 @@ class SinusoidalPositions(nn.Module):
         table = sinusoids(torch.arange(TABLE_ROWS), d_model, layout).to(torch.get_default_dtype())
         self.register_buffer("table", table, persistent=False)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SinusoidalPositions":
+        """Compute the table anew for another precision; a converted float32 would stay float32 in its errors."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        rows = torch.arange(TABLE_ROWS, device=self.table.device)
+        self.table = sinusoids(rows, self.d_model, self.layout).to(self.table.dtype)
+        return self
+
     def forward(self, positions: Int[Tensor, "*at"]) -> Float[Tensor, "*at d_model"]:
         """The vectors of ``positions``, in the table's precision."""
-        table: Tensor = self.table  # type: ignore[assignment]
+        table = self.table
         if positions.numel() == 0 or int(positions.max()) < TABLE_ROWS:
             return table[positions]
         return sinusoids(positions, self.d_model, self.layout).to(table.dtype)
@@ -71,6 +82,7 @@ class LearnedPositions(nn.Module):
         rows = self.weight.shape[0]
         if positions.numel() and int(positions.max()) >= rows:
             raise RequestError(
-                f"position {int(positions.max())} is beyond the {rows} learned positions of this model; shorten the text"
+                f"position {int(positions.max())} is beyond the {rows} learned positions of this model;"
+                " shorten the text"
             )
         return nn.functional.embedding(positions, self.weight)

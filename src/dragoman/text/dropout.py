@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 
 from dragoman.text.tokenizer import SPECIALS, Tokenizer
 
@@ -18,7 +19,8 @@ class BpeDropout:
         self.seed = seed
         vocab = tokenizer.vocab
         self._rank = {
-            (vocab[left], vocab[right]): (rank, vocab[left + right]) for rank, (left, right) in enumerate(tokenizer.merges)
+            (vocab[left], vocab[right]): (rank, vocab[left + right])
+            for rank, (left, right) in enumerate(tokenizer.merges)
         }
         self._bytes = tokenizer.bytes_of
         self._byte_ids = {raw[0]: index for index, raw in enumerate(self._bytes) if len(raw) == 1}
@@ -36,7 +38,7 @@ class BpeDropout:
         """Runs of ids from one leading space to the next; merges never cross a space."""
         starts = [place for place, index in enumerate(ids) if self._starts[index] or index < len(SPECIALS)]
         edges = [*([] if starts[:1] == [0] else [0]), *starts, len(ids)]
-        return [tuple(ids[left:right]) for left, right in zip(edges, edges[1:], strict=False) if left < right]
+        return [tuple(ids[left:right]) for left, right in pairwise(edges) if left < right]
 
     def _alternative(self, word: tuple[int, ...], which: int) -> tuple[int, ...]:
         known = self._memory.setdefault(word, {})
@@ -51,7 +53,7 @@ class BpeDropout:
         while True:
             allowed = [
                 (*self._rank[pair], place)
-                for place, pair in enumerate(zip(symbols, symbols[1:], strict=False))
+                for place, pair in enumerate(pairwise(symbols))
                 if pair in self._rank and draws.random() >= self.rate
             ]
             if not allowed:

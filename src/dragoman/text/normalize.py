@@ -19,6 +19,8 @@ def normalize(text: str) -> str:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             code = ord(text[error.start])
-            raise RequestError(f"the text has a lone surrogate U+{code:04X} at character {error.start}; send valid Unicode") from None
+            raise RequestError(
+                f"the text has a lone surrogate U+{code:04X} at character {error.start}; send valid Unicode"
+            ) from None
         return unicodedata.normalize("NFC", text)
     return text

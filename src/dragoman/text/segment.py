@@ -1,7 +1,8 @@
 """Long lines into sentences, and sentences into parts that fit a model; joined together they are the line again."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"'”’»)\]])\s+|[。！？]+[”’」』）]*\s*|\n+")
 """Where a sentence may end: a full stop with a space behind it, or a CJK one without. Linear in the text's length."""
@@ -30,27 +31,29 @@ def _split(text: str, limit: int, length: Callable[[str], int], ends: list[re.Pa
         half = len(text) // 2
         return _split(text[:half], limit, length, []) + _split(text[half:], limit, length, [])
     edges = [0, *(match.end() for match in ends[0].finditer(text)), len(text)]
-    parts: list[str] = []
-    for start, end in zip(edges, edges[1:], strict=False):
-        for part in _split(text[start:end], limit, length, ends[1:]):
-            parts.append(part)
-    return _pack(parts, limit, length)
+    parts = [part for start, end in pairwise(edges) for part in _split(text[start:end], limit, length, ends[1:])]
+    return [packed for group in _groups(parts, limit, length) for packed in _join(group, limit, length)]
 
 
-def _pack(parts: list[str], limit: int, length: Callable[[str], int]) -> list[str]:
-    """Join neighbours again while they fit, so that a part keeps as much context as it can.
-
-    Sizes of parts are added up instead of measuring every union anew: a sum is never too small by more than the pieces
-    that merge at the seam.
-    """
-    packed: list[str] = []
-    room = 0
+def _groups(parts: list[str], limit: int, length: Callable[[str], int]) -> Iterator[list[str]]:
+    """Neighbours that fit together if sizes add up, so that a part keeps as much context as it can."""
+    group: list[str] = []
+    room = limit
     for part in parts:
         size = length(part)
-        if packed and size <= room:
-            packed[-1] += part
-            room -= size
-        else:
-            packed.append(part)
-            room = limit - size
-    return packed
+        if group and size > room:
+            yield group
+            group, room = [], limit
+        group.append(part)
+        room -= size
+    if group:
+        yield group
+
+
+def _join(group: list[str], limit: int, length: Callable[[str], int]) -> list[str]:
+    """One text of ``group``, or several where other pieces arise at the seams, so that the sizes did not add up."""
+    joined = "".join(group)
+    if len(group) == 1 or length(joined) <= limit:
+        return [joined]
+    half = len(group) // 2
+    return _join(group[:half], limit, length) + _join(group[half:], limit, length)

@@ -24,12 +24,14 @@ MAX_FILE_BYTES = 64 * 2**20
 class Tokenizer:
     """Text <-> ids, with the merges of one learned vocabulary (Sennrich et al. 2016, on bytes).
 
-    A space is put before the text and taken away again after decoding, so that a word is the same pieces at the start of
-    a sentence and inside it. The base alphabet is all 256 bytes: nothing is ever unknown.
+    A space is put before the text and taken away again after decoding, so that a word is the same pieces at the start
+    of a sentence and inside it. The base alphabet is all 256 bytes: nothing is ever unknown.
     """
 
     def __init__(self, vocab: dict[str, int], merges: Sequence[tuple[str, str]]) -> None:
-        """Take a vocabulary (piece in byte-level letters -> id) and its merges, best first; see :meth:`learn` and :meth:`from_json`.
+        """Take a vocabulary (piece in byte-level letters -> id) and its merges, best first.
+
+        See :meth:`learn` and :meth:`from_json`.
 
         Raises:
             VocabularyError: ids are missing, a byte or a special piece is missing, or a merge makes no piece.
@@ -49,7 +51,9 @@ class Tokenizer:
         """
         smallest = len(SPECIALS) + 256
         if vocab_size < smallest:
-            raise VocabularyError(f"text.vocab_size={vocab_size} is too small; at least {smallest} are needed for the bytes alone")
+            raise VocabularyError(
+                f"text.vocab_size={vocab_size} is too small; at least {smallest} are needed for the bytes alone"
+            )
         learner = tokenizers.Tokenizer(models.BPE())
         learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         trainer = trainers.BpeTrainer(
@@ -99,7 +103,10 @@ class Tokenizer:
         return joined.removeprefix(b" ").decode("utf-8", errors="replace")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Each id as readable text of its own: with its leading space, special names in angle brackets, bytes as ``<0xE4>``."""
+        """Each id as readable text of its own, with its leading space.
+
+        Special ids have their names in angle brackets; bytes that are no character stand as ``<0xE4>``.
+        """
         return [self._piece(index) for index in ids]
 
     @cached_property
@@ -125,7 +132,9 @@ class Tokenizer:
             VocabularyError: the text is not such a tokenizer.
         """
         if len(text) > MAX_FILE_BYTES:
-            raise VocabularyError(f"the tokenizer has {len(text):,} characters, more than the {MAX_FILE_BYTES:,} allowed")
+            raise VocabularyError(
+                f"the tokenizer has {len(text):,} characters, more than the {MAX_FILE_BYTES:,} allowed"
+            )
         try:
             model = json.loads(text)["model"]
             vocab = {str(piece): index for piece, index in model["vocab"].items()}
@@ -135,9 +144,9 @@ class Tokenizer:
         return cls(vocab, merges)
 
     def _piece(self, index: int) -> str:
-        if index < len(SPECIALS):
+        if PAD <= index < len(SPECIALS):
             return SPECIALS[index]
-        raw = self.bytes_of[index] if index < len(self.bytes_of) else b""
+        raw = self.bytes_of[index] if 0 <= index < len(self.bytes_of) else b""
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError:
@@ -168,6 +177,7 @@ def _check(vocab: dict[str, int], merges: Sequence[tuple[str, str]]) -> None:
     for piece, index in vocab.items():
         if index >= len(SPECIALS) and not all(letter in letters for letter in piece):
             raise VocabularyError(f"the tokenizer's piece {piece!r} is not in byte-level letters")
+    mergeable = vocab.keys() - SPECIALS
     for left, right in merges:
-        if left not in vocab or right not in vocab or left + right not in vocab:
+        if not {left, right, left + right} <= mergeable:
             raise VocabularyError(f"the tokenizer's merge {left!r} + {right!r} makes no piece of its vocabulary")

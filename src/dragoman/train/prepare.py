@@ -17,6 +17,7 @@ from dragoman.store import files, records
 from dragoman.store.folder import ModelFolder
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.train import presets
+from dragoman.train.presets import CorpusSize
 from dragoman.train.validation import ValidationSet
 from dragoman.train.watcher import Watcher
 
@@ -82,14 +83,14 @@ def _make(
     folder: ModelFolder, sources: Sources, fingerprints: dict[str, Any], layers: Sequence[Layer], watcher: Watcher
 ) -> None:
     watcher.message("reading the corpus")
-    count = sum(1 for _ in sources.train)
+    size = CorpusSize.of(sources.train)
     if sources.train.skipped.total:
         watcher.message(f"skipped in the training data: {sources.train.skipped.summary()}")
-    every = 0 if sources.valid else max(count // HELD_OUT, 20)
+    every = 0 if sources.valid else max(size.pairs // HELD_OUT, 20)
     if every:
         watcher.message(f"no --valid given: one pair in {every} is put aside for validation")
-    config = configuration.merge([presets.for_corpus(count), *layers])
-    watcher.message(f"learning a vocabulary of {config.text.vocab_size} pieces from {count:,} pairs")
+    config = configuration.merge([presets.for_corpus(size), *layers])
+    watcher.message(f"learning a vocabulary of {config.text.vocab_size} pieces from {size.pairs:,} pairs")
     src, tgt = _learn(config, sources.train, every)
     for path, tokenizer in zip(folder.tokenizers(config.text.shared), (src, tgt), strict=False):
         files.write_atomic(path, tokenizer.to_json().encode())
@@ -102,7 +103,7 @@ def _make(
     provenance = {
         "dragoman": __version__,
         "data": fingerprints,
-        "pairs": {"read": count, "held_out_every": every, "validation": len(validation), **counts},
+        "pairs": {"read": size.pairs, "held_out_every": every, "validation": len(validation), **counts},
         "skipped": dict(sources.train.skipped.counts),
     }
     files.write_atomic(folder.provenance, records.encode(provenance))

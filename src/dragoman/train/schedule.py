@@ -29,4 +29,4 @@ def learning_rate(update: int, config: TrainConfig) -> float:
 
 def paper_peak(d_model: int, warmup_steps: int) -> float:
     """The highest rate of equation 3: (d_model * warmup_steps)^-0.5."""
-    return (d_model * warmup_steps) ** -0.5
+    return 1.0 / math.sqrt(d_model * warmup_steps)

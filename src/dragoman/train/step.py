@@ -83,7 +83,8 @@ def backpropagate(
     Every token weighs the same however the batches are cut, so that k small batches give the gradient of one big one.
 
     Args:
-        clip_norm: the gradient is scaled down to this norm if it is longer; 0 leaves it. One that is not finite is left.
+        clip_norm: the gradient is scaled down to this norm if it is longer; 0 leaves it. One that is not finite is
+            left.
     """
     total = max(sum(batch.tgt_tokens for batch in batches), 1)
     loss = 0.0
@@ -92,7 +93,8 @@ def backpropagate(
     for batch in batches:
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
             logits = model(batch.src, batch.src_mask, batch.tgt_in)
-        share = token_loss(logits.to(torch.promote_types(logits.dtype, torch.float32)), batch.tgt_out, batch.tgt_mask, label_smoothing) / total
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        share = token_loss(logits, batch.tgt_out, batch.tgt_mask, label_smoothing) / total
         share.backward()  # type: ignore[no-untyped-call]
         loss += share.item()
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]

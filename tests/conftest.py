@@ -1,0 +1,29 @@
+"""What every test relies on: one thread, hypothesis that repeats itself, and where the shared data lie.
+
+The shapes in the signatures of ``dragoman.model``, ``dragoman.loss`` and ``dragoman.data.batch`` are checked while the
+tests run: ``--jaxtyping-packages`` in ``pyproject.toml`` hooks into their import before anything here is loaded.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("dragoman", deadline=None, derandomize=True, print_blob=False)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Numbers are the same to the last digit only with the same number of threads."""
+    torch.set_num_threads(1)
+    settings.load_profile("dragoman")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder with ``multi30k/`` and the others, too large to live in the repository."""
+    folder = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no data in {folder}; set DRAGOMAN_DATA to the folder that holds multi30k/")
+    return folder
