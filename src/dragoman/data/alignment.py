@@ -32,6 +32,10 @@ _GAIN = 30.0
 _LOSS = 100.0
 """Least evidence against belonging together, when no shift explains it."""
 _FAR = 1000
+_TELLING = 0.8
+"""Lengths tell something if those of translations vary by less than so much of what strangers do."""
+_BEST_BIAS = 1.25
+"""The mean distance in the best twentieth of the windows is so much less than in all, by chance."""
 _SAME_DIGITS, _OTHER_DIGITS = 2.5, -1.8
 _SAME_ENDING, _OTHER_ENDING = 0.1, -1.0
 
@@ -204,16 +208,21 @@ class _Stretch(NamedTuple):
 
 
 def measure_scales(src: Sketch, tgt: Sketch, shifts: Sequence[int] = _SHIFTS) -> Scales | None:
-    """The scales of these lines; nothing if they are too few, or lengths tell nothing under most of the ``shifts``."""
+    """The scales of these lines; nothing if they are too few, or if lengths tell nothing under any of the ``shifts``.
+
+    Measured where half of the lines fit under some shift, or else in the best twentieth.
+    """
     size = min(len(src.length), len(tgt.length))
     if size < _FEWEST:
         return None
     x, y = src.length[:size], tgt.length[:size]
     strangers = float(np.mean(_unevenness(x, np.roll(y, size // 3))))
-    windows = [_window_means(_unevenness(x, np.roll(y, -shift))) for shift in (0, *shifts)]
-    kin = float(np.median(np.min(windows, axis=0)))
+    windows = np.stack([_window_means(_unevenness(x, np.roll(y, -shift))) for shift in (0, *shifts)])
+    kin = float(np.median(windows.min(axis=0)))
+    if kin >= _TELLING * strangers:
+        kin = _BEST_BIAS * float(np.quantile(windows, 0.05, axis=1).min())
     kin = max(kin, strangers / 8, 1e-3)
-    return Scales(kin, strangers) if kin < 0.8 * strangers else None
+    return Scales(kin, strangers) if kin < _TELLING * strangers else None
 
 
 def _unevenness(src_length: FloatArray, tgt_length: FloatArray) -> FloatArray:

@@ -5,7 +5,6 @@ import math
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -103,14 +102,18 @@ class Census:
     "Line numbers of all pairs, if they are wanted (they are for the small sets)."
 
     def add_all(self, pairs: Iterable[Pair]) -> None:
-        """Count pairs to the end, or to the first error, which is passed on."""
-        source = iter(pairs)
-        while batch := self._batch(source):
-            self._add(batch)
-        self.watch.look()
-
-    def _batch(self, source: Iterator[Pair]) -> list[Pair]:
-        return list(islice(source, BATCH))
+        """Count pairs to the end, or to the first error, which is passed on after the pairs before it are counted."""
+        batch: list[Pair] = []
+        try:
+            for pair in pairs:
+                batch.append(pair)
+                if len(batch) == BATCH:
+                    self._add(batch)
+                    batch = []
+        finally:
+            if batch:
+                self._add(batch)
+            self.watch.look()
 
     def _add(self, batch: Sequence[Pair]) -> None:
         src, tgt, lines = zip(*batch, strict=True)

@@ -282,7 +282,9 @@ def _as_they_come(stream: BinaryIO, name: str, limit: int) -> Iterator[bytes]:
         piece = stream.readline(limit)
 
 
-def read_arriving(stream: BinaryIO, name: str = "standard input", *, keep_controls: bool = False) -> Iterator[list[str]]:
+def read_arriving(
+    stream: BinaryIO, name: str = "standard input", *, keep_controls: bool = False
+) -> Iterator[list[str]]:
     """The lines of a binary stream, as many together as have arrived: one from a person, a thousand from a fast pipe.
 
     Raises:

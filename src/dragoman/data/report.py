@@ -80,7 +80,6 @@ class _Study:
             self.census.add_all(tolerant)
         except DataError as error:
             self.error = str(error)
-            self.census.watch.look()
         self.skipped, self.files = tolerant.skipped, tolerant.files
 
     def report(self) -> CorpusReport:

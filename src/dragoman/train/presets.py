@@ -49,10 +49,10 @@ class CorpusSize:
 def for_corpus(size: CorpusSize) -> Layer:
     """Model, schedule and length of the training for a corpus of this size (docs/log.md tells how they were found)."""
     if size.pairs <= TINY_CORPUS:
-        return _layer("tiny", size, vocab=1000, batch=1024, rate=3e-3, warmup=300, epochs=30, every=200, dropout=0.1)
+        return _layer("tiny", size, vocab=1000, batch=512, rate=3e-3, warmup=400, epochs=30, every=500, dropout=0.1)
     if size.pairs <= SMALL_CORPUS:
         return _layer(
-            "tiny", size, vocab=4000, batch=1536, rate=3e-3, warmup=1000, epochs=30, every=500, dropout=0.2, bpe_dropout=0.05
+            "tiny", size, vocab=4000, batch=512, rate=2.5e-3, warmup=1000, epochs=26, every=1000, dropout=0.2, bpe_dropout=0.05
         )
     if size.pairs <= MIDDLE_CORPUS:
         return _layer("small", size, vocab=16_000, batch=4096, rate=1e-3, warmup=4000, epochs=20, every=2000, dropout=0.1)
@@ -80,7 +80,7 @@ def _layer(
     steps = max(500, round(epochs * size.pairs * (size.pieces + 1) / batch / 100) * 100)
     return {
         "text": {"vocab_size": vocab, "bpe_dropout": bpe_dropout},
-        "model": {**PRESETS[preset], "dropout": dropout},
+        "model": {**PRESETS[preset], "dropout": dropout, "norm_first": True},
         "data": {"batch_tokens": batch},
         "train": {
             "learning_rate": rate,
