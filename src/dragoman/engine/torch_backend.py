@@ -44,9 +44,9 @@ class TorchBackend:
         self.vocab_size = model.output.out_features
         self.bos_id = BOS
         self.eos_id = EOS
-        self._never = torch.zeros(self.vocab_size)
-        self._never[[PAD, BOS]] = -torch.inf
-        self._never[pieces:] = -torch.inf
+        self.never = torch.zeros(self.vocab_size)
+        self.never[[PAD, BOS]] = -torch.inf
+        self.never[pieces:] = -torch.inf
 
     def start(self, sources: Sequence[Sequence[int]]) -> TorchState:
         """Encode; ``sources`` end with EOS."""
@@ -98,4 +98,4 @@ class TorchBackend:
 
     def _step(self, ids: IntArray, state: TorchState) -> tuple[Tensor, TorchState]:
         logits, cache = self.model.step(torch.from_numpy(np.ascontiguousarray(ids))[:, None], state.cache)
-        return logits[:, 0].log_softmax(-1) + self._never, TorchState(cache)
+        return logits[:, 0].log_softmax(-1) + self.never, TorchState(cache)
