@@ -2,8 +2,9 @@
 
     python benchmarks/bench_corpus.py [--pairs 10000000] [--folder DIR]
 
-Pairs are generated (numbers in words, about ten words a side), written as two plain files, then go through what `dragoman train`
-does before its first update - counting, learning a vocabulary, ids on disk - and one epoch of batches is drawn and read.
+Pairs are generated (numbers in words, ten words a side), written as two plain files, then go through what
+`dragoman train` does before its first update - counting, learning a vocabulary, ids on disk - and batches of one epoch
+are drawn and read.
 """
 
 import argparse
@@ -20,8 +21,8 @@ from dragoman.store.folder import ModelFolder
 from dragoman.train.prepare import Sources, prepare
 from dragoman.train.step import Place, Reader
 
-WORDS = "zero one two three four five six seven eight nine".split()
-SIGNS = "null eins zwei drei vier fünf sechs sieben acht neun".split()
+WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+SIGNS = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
 
 
 class Silent:

@@ -2,9 +2,9 @@
 
     python benchmarks/bench_kill.py [--kills 20] [--seed 1]
 
-A training of 120 updates (2+2 layers, d_model 64, BPE-dropout, a checkpoint every 5 updates) on generated digits runs once undisturbed. Then
-it is begun anew, killed with SIGKILL after a random time, resumed, killed again, until the kills are used up, and let run to its end.
-Compared are the SHA-256 of the model and of every file of the last checkpoint.
+A training of 120 updates (2+2 layers, d_model 64, BPE-dropout, a checkpoint every 5 updates) on generated digits runs
+once undisturbed. Then it is begun anew, killed with SIGKILL after a random time, resumed, killed again, until the kills
+are used up, and let run to its end. Compared are the SHA-256 of the model and of the tensors of the last checkpoint.
 """
 
 import argparse

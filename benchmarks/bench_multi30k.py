@@ -2,8 +2,8 @@
 
     python benchmarks/bench_multi30k.py DATA de --out multi30k-en-de [--evaluate-only]
 
-DATA holds {train,val,test_2016_flickr,test_2017_flickr,test_2017_mscoco}.{en,de,fr}.gz. Beside sacreBLEU's own numbers stands BLEU in the
-published manner: lower-cased, Moses-tokenized (see published_bleu.py).
+DATA holds {train,val,test_2016_flickr,test_2017_flickr,test_2017_mscoco}.{en,de,fr}.gz. Beside sacreBLEU's own numbers
+stands BLEU in the published manner: lower-cased, Moses-tokenized (see published_bleu.py).
 """
 
 import argparse

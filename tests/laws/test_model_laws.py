@@ -109,11 +109,11 @@ def test_step_by_step_is_all_at_once(variant: dict[str, Any], chunks: list[int])
 
 def test_step_by_step_in_float32() -> None:
     model = toy_model(torch.float32, num_decoder_layers=3)
-    tgt = torch.randint(3, VOCAB, (3, 64), generator=torch.Generator().manual_seed(1))
+    tgt = torch.randint(3, VOCAB, (3, 20), generator=torch.Generator().manual_seed(1))
     src, src_mask = pad(SOURCES)
     cache = model.start(model.encode(src, src_mask), src_mask)
     expected = model(src, src_mask, tgt)
-    for place in range(64):
+    for place in range(20):
         logits, cache = model.step(tgt[:, place : place + 1], cache)
         assert close(logits[:, 0], expected[:, place], 1e-5)
 
@@ -122,7 +122,7 @@ MODELS = [toy_model(**VARIANTS[number]) for number in (0, 3, 6, 9)]
 FRESH = st.lists(st.lists(st.integers(3, VOCAB - 1), max_size=5).map(lambda ids: [*ids, 2]), min_size=1, max_size=3)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data())
 def test_any_life_of_a_cache(data: st.DataObject) -> None:
     """Law 5 and more: rows are repeated, dropped, reordered and joined by others at any step, and each goes on alone.
@@ -143,8 +143,9 @@ def test_any_life_of_a_cache(data: st.DataObject) -> None:
         else:
             logits, cache = model.step(torch.tensor([[prefix[-1]] for _, prefix in rows]), cache)
             for row, (source, prefix) in enumerate(rows):
-                assert close(logits[row, 0], logits_of(model, [source], [prefix])[0][-1])
-                assert close(keys_of(cache, row), keys_of(replayed(model, source, prefix), 0))
+                expected, alone = model.step(torch.tensor([prefix]), start(model, [source]))
+                assert close(logits[row, 0], expected[0, -1])
+                assert close(keys_of(cache, row), keys_of(alone, 0))
             new = data.draw(st.lists(st.integers(0, VOCAB - 1), min_size=len(rows), max_size=len(rows)))
             rows = [(source, [*prefix, token]) for (source, prefix), token in zip(rows, new, strict=True)]
 
@@ -152,10 +153,6 @@ def test_any_life_of_a_cache(data: st.DataObject) -> None:
 def start(model: EncoderDecoder, sources: list[list[int]]) -> Any:
     src, src_mask = pad(sources)
     return model.start(model.encode(src, src_mask), src_mask)
-
-
-def replayed(model: EncoderDecoder, source: list[int], prefix: list[int]) -> Any:
-    return model.step(torch.tensor([prefix]), start(model, [source]))[1]
 
 
 def keys_of(cache: Any, row: int) -> Tensor:
@@ -217,7 +214,7 @@ def attentions(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     return queries, keys, values, looks
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(attentions())
 def test_fused_is_explicit(drawn: tuple[Tensor, Tensor, Tensor, Tensor | None]) -> None:
     """Law 9, values and gradients; a query that may look at nothing gets zeros, and all gradients are finite."""
@@ -317,15 +314,16 @@ def test_an_empty_line_is_a_source_of_one_token() -> None:
     """In a batch an empty side carries EOS, so that no real row is ever blind."""
     batch = collate([([5, 6], [7]), ([], []), ([8], [])])
     assert batch.src.tolist() == [[5, 6, 2], [2, 0, 0], [8, 2, 0]]
-    assert batch.tgt_in.tolist() == [[1, 7], [1, 0], [1, 0]]
+    assert batch.tgt_out.tolist() == [[7, 2], [2, 0], [2, 0]]
+    assert batch.tgt_mask.tolist() == [[True, True], [True, False], [True, False]]
     model = toy_model()
     loss = token_loss(model(batch.src, batch.src_mask, batch.tgt_in), batch.tgt_out, batch.tgt_mask, 0.1)
     assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(loss, list(model.parameters())))
 
 
-@every_pair_of_choices
+@pytest.mark.parametrize("variant", [VARIANTS[number] for number in (1, 3, 4, 6, 8, 15)], ids=name_of)
 def test_gradients_by_finite_differences(variant: dict[str, Any]) -> None:
-    """Along a random direction in each parameter alone, the loss grows as the gradient says."""
+    """Along a random direction in each parameter alone, the loss grows as the gradient says; every choice is met."""
     model = toy_model(**variant)
     src, src_mask = pad(SOURCES)
     tgt, real = pad([[1, 7, 0, 7, 2], [1, 6, 5, 4], [1, 2]])

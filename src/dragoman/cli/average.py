@@ -25,11 +25,15 @@ def average(
         raise FolderError(f"{out} exists already; choose another --out")
     folders = [ModelFolder.open(path) for path in models]
     first = folders[0]
-    text = configuration.load(first.config).text
+    config = configuration.load(first.config)
+    text, model = config.text, config.model.model_dump()
     for folder, path in zip(folders[1:], models[1:], strict=True):
+        for key, value in configuration.load(folder.config).model.model_dump().items():
+            if value != model[key]:
+                raise FolderError(f"{path} has model.{key}={value!r}, {models[0]} has {model[key]!r}; average equals")
         for mine, theirs in zip(first.tokenizers(text.shared), folder.tokenizers(text.shared), strict=True):
             if not theirs.is_file() or mine.read_bytes() != theirs.read_bytes():
-                raise FolderError(f"{path} has another vocabulary than {models[0]}; only models that share one can be averaged")
+                raise FolderError(f"{path} has another vocabulary than {models[0]}; average models that share one")
     weights = mean([folder.weights for folder in folders])
     made = ModelFolder(out)
     files.make_folder(out)

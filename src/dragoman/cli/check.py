@@ -20,7 +20,7 @@ def check(
     estimate: Annotated[bool, typer.Option(help="Measure how long training would take here.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Report on a corpus: counts, misalignment, encodings, duplicates, what training would do. Exit code 1: not usable."""
+    """Report on a corpus: counts, misalignment, encodings, duplicates, what training would do. Exit code 1: unfit."""
     from dragoman.config import merge
     from dragoman.data.corpus import open_corpus
     from dragoman.data.report import examine
@@ -39,7 +39,8 @@ def check(
             from dragoman.train.estimate import training_minutes
 
             minutes = training_minutes(resolved)
-        report = replace(report, preset=presets.preset_name(size), vocab_size=resolved.text.vocab_size, estimated_minutes=minutes)
+        name, vocab_size = presets.preset_name(size), resolved.text.vocab_size
+        report = replace(report, preset=name, vocab_size=vocab_size, estimated_minutes=minutes)
     if as_json:
         import json
 

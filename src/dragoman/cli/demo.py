@@ -36,7 +36,7 @@ def demo(
 
     step(1, f"check {files['train'][0]} {files['train'][1]}")
     check(files["train"], files["valid"], files["test"], settings=languages)
-    step(2, f"train {files['train'][0]} {files['train'][1]} --valid {files['valid'][0]} --valid {files['valid'][1]} --out {model}")
+    step(2, "train {} {} --valid {} {} --out {}".format(*files["train"], *files["valid"], model))
     train(files["train"], model, files["valid"], settings=languages, licence="CC0-1.0 (made by dragoman demo)")
     step(3, f"evaluate --model {model} {files['test'][0]} {files['test'][1]}")
     evaluate(model, files["test"][0], [files["test"][1]])

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 def evaluate(
     model: Model,
     source: Annotated[Path, typer.Argument(help="Source sentences, one a line.")],
-    reference: Annotated[list[Path], typer.Argument(help="Their translations, one a line; several files are several references.")],
+    reference: Annotated[
+        list[Path], typer.Argument(help="Their translations, one a line; several files are several references.")
+    ],
     compare: Annotated[
-        Path | None, typer.Option("--compare", help="Another model folder, or a file of translations: paired bootstrap.")
+        Path | None, typer.Option("--compare", help="Another model folder or a file of translations: paired bootstrap.")
     ] = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Compare without regard to case.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the translations here.")] = None,
@@ -30,30 +32,21 @@ def evaluate(
     import json
 
     from dragoman.data.lines import read_lines
-    from dragoman.engine.loading import load
-    from dragoman.errors import DataError
     from dragoman.evaluate.bootstrap import compare as contrast
     from dragoman.evaluate.metrics import evaluate as measure
+    from dragoman.store import files
 
     sources = list(read_lines(source))
-    columns = [list(read_lines(path)) for path in reference]
-    for path, column in zip(reference, columns, strict=True):
-        if len(column) != len(sources):
-            raise DataError(f"{source} has {len(sources)} lines but {path} has {len(column)}; line i must translate line i")
-    references = list(zip(*columns, strict=True))
-    translator = load(model)
-    search = search_settings(translator.search, config, settings)
+    references = list(zip(*(_as_many(path, len(sources), source) for path in reference), strict=True))
     language = _target_language(model)
-    hypotheses = [found[0].text for found in translator.stream(sources, search)]
     if output:
-        output.write_text("".join(f"{line}\n" for line in hypotheses), encoding="utf-8")
+        files.check_writable(output.parent)
+    rival = _rival(compare, sources, source, config, settings) if compare else []
+    hypotheses = _translations(model, sources, config, settings)
+    if output:
+        files.write_atomic(output, "".join(f"{line}\n" for line in hypotheses).encode())
     scores = measure(hypotheses, references, language, lowercase)
-    comparison = None
-    if compare:
-        rival = _rival(compare, sources, config, settings)
-        if len(rival) != len(sources):
-            raise DataError(f"{compare} has {len(rival)} lines but {source} has {len(sources)}")
-        comparison = contrast(hypotheses, rival, references, language, lowercase)
+    comparison = contrast(hypotheses, rival, references, language, lowercase) if compare else None
     if as_json:
         facts = {**asdict(scores), **({"comparison": asdict(comparison)} if comparison else {})}
         typer.echo(json.dumps(facts, ensure_ascii=False))
@@ -67,17 +60,32 @@ def _target_language(model: Path) -> str:
     from dragoman import config
     from dragoman.store.folder import ModelFolder
 
-    return config.load(ModelFolder(model).config).text.tgt_lang
+    return config.load(ModelFolder.open(model).config).text.tgt_lang
 
 
-def _rival(path: Path, sources: list[str], config: Path | None, settings: list[str] | None) -> list[str]:
+def _as_many(path: Path, count: int, source: Path) -> list[str]:
     from dragoman.data.lines import read_lines
+    from dragoman.errors import DataError
+
+    lines = list(read_lines(path))
+    if len(lines) != count:
+        raise DataError(f"{source} has {count} lines but {path} has {len(lines)}; line i must translate line i")
+    return lines
+
+
+def _rival(path: Path, sources: list[str], source: Path, config: Path | None, settings: list[str] | None) -> list[str]:
+    return _translations(path, sources, config, settings) if path.is_dir() else _as_many(path, len(sources), source)
+
+
+def _translations(model: Path, sources: list[str], config: Path | None, settings: list[str] | None) -> list[str]:
+    from dragoman.cli.progress import SentenceCount
+    from dragoman.cli.translate import one_line
     from dragoman.engine.loading import load
 
-    if not path.is_dir():
-        return list(read_lines(path))
-    translator = load(path)
-    return [found[0].text for found in translator.stream(sources, search_settings(translator.search, config, settings))]
+    translator = load(model)
+    search = search_settings(translator.search, config, settings)
+    with SentenceCount() as count:
+        return [one_line(found[0].text) for found in translator.stream(sources, search, tick=count.add)]
 
 
 def _table(scores: "Scores") -> str:
@@ -90,7 +98,6 @@ def _table(scores: "Scores") -> str:
 def _contrast(comparison: "Comparison", rival: Path | None) -> str:
     lines = [f"against {rival} (paired bootstrap, {comparison.samples} samples):"]
     for name, one in (("BLEU", comparison.bleu), ("chrF", comparison.chrf), ("TER", comparison.ter)):
-        lines.append(
-            f"{name:5}{one.a:7.2f} - {one.b:6.2f} = {one.difference:+6.2f}   95 % [{one.low:+.2f}, {one.high:+.2f}]   p = {one.p_value:.3f}"
-        )
+        difference = f"{one.a:7.2f} - {one.b:6.2f} = {one.difference:+6.2f}"
+        lines.append(f"{name:5}{difference}   95 % [{one.low:+.2f}, {one.high:+.2f}]   p = {one.p_value:.3f}")
     return "\n".join(lines)

@@ -1,10 +1,12 @@
 """The door: which commands there are, and how an error leaves the house - as one line and an exit code."""
 
+import io
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
+import typer.main
 
 from dragoman import __version__
 from dragoman.cli.average import average
@@ -20,7 +22,6 @@ BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 
 app = typer.Typer(
     name="dragoman",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -28,6 +29,9 @@ app = typer.Typer(
 )
 for command in (check, train, translate, score, evaluate, average, demo):
     app.command()(command)
+
+USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+"""What a wrong option raises; typer does not export it under its own name."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -46,18 +50,41 @@ def options(
 
 
 def run() -> None:
-    """Run the command line and end the process: 0 done, 2 bad input, 130 and 143 stopped by a signal, 141 nobody reads."""
+    """Run the command line and end the process.
+
+    Its exit code: 0 done, 1 not fit to train on, 2 bad input, 130 and 143 stopped by a signal, 141 nobody reads.
+    """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        app(spread(sys.argv[1:]), prog_name="dragoman")
+        _dispatch(spread(sys.argv[1:]) or ["--help"])
     except DragomanError as error:
-        _leave(f"dragoman: {error}", BAD_INPUT)
+        _leave(str(error), BAD_INPUT)
     except BrokenPipeError:
         _leave("", BROKEN_PIPE)
+    except OSError as error:
+        _leave(f"{error.filename or 'input or output'}: {error.strerror or error}", BAD_INPUT)
     except KeyboardInterrupt:
-        _leave("dragoman: interrupted", INTERRUPTED)
-    except MemoryError:
-        _leave("dragoman: out of memory; lower data.batch_tokens or choose a smaller model.preset", BAD_INPUT)
+        _leave("interrupted", INTERRUPTED)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+            raise
+        _leave("out of memory; lower data.batch_tokens or choose a smaller model.preset", BAD_INPUT)
+
+
+def _dispatch(arguments: list[str]) -> None:
+    """Not by ``app()``: it has words and exit codes of its own for wrong options, closed pipes and interrupts."""
+    group = typer.main.get_command(app)
+    try:
+        with group.make_context("dragoman", arguments) as context:
+            group.invoke(context)
+    except typer.Exit as leave:
+        sys.exit(leave.exit_code)
+    except USAGE_ERROR as error:
+        asked = error.ctx.command_path if error.ctx else "dragoman"
+        _leave(f"{error.format_message().rstrip('.')}; see `{asked} --help`", BAD_INPUT)
 
 
 def spread(arguments: list[str]) -> list[str]:
@@ -73,8 +100,7 @@ def spread(arguments: list[str]) -> list[str]:
 def _leave(message: str, code: int) -> None:
     """End at once: nothing may be written to a pipe that is closed, not even by the interpreter's own last flush."""
     if message:
-        print(message.replace("\n", " "), file=sys.stderr)  # noqa: T201
-        sys.stderr.flush()
+        typer.echo(f"dragoman: {' '.join(message.splitlines())}", err=True)
     if code == BROKEN_PIPE:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

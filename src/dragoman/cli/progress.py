@@ -1,5 +1,6 @@
-"""A training on a terminal: a bar that moves, or plain lines where nobody can see one."""
+"""What moves on a terminal while one waits: the bar of a training, the count of a translation."""
 
+import sys
 import time
 from types import TracebackType
 from typing import Self
@@ -14,9 +15,12 @@ from dragoman.train.watcher import Progress, Validation
 PLAIN_EVERY = 15.0
 """Seconds between two lines in a pipe."""
 
+PATIENCE, COUNT_EVERY = 2.0, 0.5
+"""Seconds before a count is shown at all, and between two of them."""
+
 
 class TrainingProgress:
-    """A :class:`dragoman.train.watcher.Watcher` that writes to standard error."""
+    """A :class:`dragoman.train.watcher.Watcher` that writes to standard error: a bar, or plain lines in a pipe."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -27,7 +31,8 @@ class TrainingProgress:
             console=self._console,
             transient=True,
         )
-        self._task = None if not self._console.is_terminal else self._bar.add_task("", total=None, facts="", visible=False)
+        visible = self._console.is_terminal
+        self._task = self._bar.add_task("", total=None, facts="", visible=False) if visible else None
         self._next_line = 0.0
 
     def __enter__(self) -> Self:
@@ -64,6 +69,38 @@ class TrainingProgress:
     def message(self, text: str) -> None:
         """Write a line."""
         self._console.print(Text(text))
+
+
+class SentenceCount:
+    """How many sentences are translated, on standard error, if that is a terminal and the results do not show there."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        shows_results = sys.stdout is not None and sys.stdout.isatty()
+        self._visible = sys.stderr is not None and sys.stderr.isatty() and not shows_results
+        self._next = time.monotonic() + PATIENCE
+        self._shown = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown:
+            self._write("\r\x1b[K")
+
+    def add(self) -> None:
+        """One more."""
+        self._count += 1
+        now = time.monotonic()
+        if self._visible and now >= self._next:
+            self._next, self._shown = now + COUNT_EVERY, True
+            self._write(f"\r{self._count:,} sentences translated")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def spell(seconds: float) -> str:

@@ -1,6 +1,6 @@
 """`dragoman score`: how likely the model finds given translations."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,7 +27,7 @@ def score(
     corpus = open_corpus(files)
     for pair, scored in zip(corpus, translator.score((pair.src, pair.tgt) for pair in open_corpus(files)), strict=True):
         pieces = translator.tgt.pieces([*scored.ids, translator.backend.eos_id])
-        facts = {"line": pair.line, "score": scored.score, "log_prob": scored.log_prob}
+        facts: dict[str, Any] = {"line": pair.line, "score": scored.score, "log_prob": scored.log_prob}
         if tokens:
             facts |= {"tokens": pieces, "log_probs": list(scored.token_log_probs)}
         if as_json:

@@ -13,7 +13,7 @@ Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="SOURCE TARGET",
-        help="Two plain files, line i with line i; or one TSV, CSV, JSON lines, TMX, PO or MO file. Any may be gzipped.",
+        help="Two plain files, line i with line i; or one TSV, CSV, JSON lines, TMX, PO or MO file; gzipped or not.",
     ),
 ]
 Model = Annotated[Path, typer.Option("--model", "-m", help="Folder that `dragoman train` wrote.")]

@@ -21,10 +21,10 @@ def train(
     settings: Settings = None,
     licence: Annotated[str, typer.Option("--licence", help="Licence of data and model, for the model card.")] = "",
     accept_changed_data: Annotated[
-        bool, typer.Option("--accept-changed-data", help="Resume although the files changed; the ids read then are used.")
+        bool, typer.Option("--accept-changed-data", help="Resume although the files changed, with what was read then.")
     ] = False,
 ) -> None:
-    """Train a translator. Everything has a default that follows the size of the corpus; killed, it resumes where it was."""
+    """Train a translator. Every default follows the size of the corpus; killed, it resumes where it was."""
     from dragoman.cli.progress import TrainingProgress
     from dragoman.data.corpus import open_corpus
     from dragoman.store import lock

@@ -24,6 +24,7 @@ def translate(
     as_json: AsJson = False,
 ) -> None:
     """Translate arguments, a file, or standard input (line by line, as the lines arrive)."""
+    from dragoman.cli.progress import SentenceCount
     from dragoman.engine.loading import load
     from dragoman.errors import RequestError
 
@@ -35,16 +36,20 @@ def translate(
     show = _json if as_json else _numbered if n_best else _plain
     cut: list[int] = []
     number = 0
-    for lines in _arriving(text, file):
-        for line, found in zip(lines, translator.stream(lines, search, prefix), strict=True):
-            number += 1
-            if found[0].is_cut:
-                cut.append(number)
-            typer.echo(show(translator, number, line, found))
+    with SentenceCount() as count:
+        for lines in _arriving(text, file):
+            for line, found in zip(lines, translator.stream(lines, search, prefix, count.add), strict=True):
+                number += 1
+                if found[0].is_cut:
+                    cut.append(number)
+                typer.echo(show(translator, number, line, found))
     if cut:
         where = ", ".join(map(str, cut[:10])) + (", ..." if len(cut) > 10 else "")
-        typer.echo(f"{len(cut)} translations reached the length limit before their end (lines {where});"
-                   " raise search.max_length_ratio", err=True)
+        typer.echo(
+            f"{len(cut)} translations reached the length limit before their end (lines {where});"
+            " raise search.max_length_ratio",
+            err=True,
+        )
 
 
 def _options(stored_beam: int, n_best: int | None, beam: int | None) -> Iterator[str]:
@@ -63,21 +68,24 @@ def _arriving(text: list[str] | None, file: Path | None) -> Iterable[list[str]]:
     from itertools import islice
 
     from dragoman.data.lines import read_arriving, read_lines
+    from dragoman.errors import RequestError
 
     if text:
         return [text]
     if file is None:
+        if sys.stdin is None:
+            raise RequestError("standard input is closed; give texts, --file, or something to read")
         return read_arriving(sys.stdin.buffer)
     lines = read_lines(file)
     return iter(lambda: list(islice(lines, 2048)), [])
 
 
 def _plain(translator: "Translator", number: int, line: str, found: "list[Translation]") -> str:
-    return _one_line(found[0].text)
+    return one_line(found[0].text)
 
 
 def _numbered(translator: "Translator", number: int, line: str, found: "list[Translation]") -> str:
-    return "\n".join(f"{number}\t{one.score:.4f}\t{_one_line(one.text)}" for one in found)
+    return "\n".join(f"{number}\t{one.score:.4f}\t{one_line(one.text)}" for one in found)
 
 
 def _json(translator: "Translator", number: int, line: str, found: "list[Translation]") -> str:
@@ -88,24 +96,21 @@ def _json(translator: "Translator", number: int, line: str, found: "list[Transla
 
 
 def _facts(translator: "Translator", translation: "Translation") -> dict[str, Any]:
-    """Tokens, their log-probabilities and for each the source token it looked at most; the end of sentence is a token."""
+    """Tokens, their log-probabilities, and the source token each looked at most; the end of sentence is a token."""
     facts: dict[str, Any] = {"text": translation.text, "score": translation.score, "cut": translation.is_cut}
     source_tokens: list[str] = []
     tokens: list[str] = []
     log_probs: list[float] = []
     alignment: list[int] = []
     for part in translation.parts:
-        ends = [*part.hypothesis.ids, translator.backend.eos_id][: len(part.hypothesis.token_log_probs)]
-        weights = translator.align(part)[: len(ends)]
-        alignment += [len(source_tokens) + max(range(len(row)), key=row.__getitem__) for row in weights]
+        looks = [max(range(len(row)), key=row.__getitem__) for row in translator.align(part)]
+        alignment += [len(source_tokens) + place for place in looks]
         source_tokens += translator.src.pieces(part.source_ids)
-        tokens += translator.tgt.pieces(ends)
+        tokens += translator.tgt.pieces(part.target_ids)
         log_probs += part.hypothesis.token_log_probs
     return {**facts, "source_tokens": source_tokens, "tokens": tokens, "log_probs": log_probs, "alignment": alignment}
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Line out for line in: a line break inside a translation would shift all that follow."""
     return " ".join(text.split("\n")) if "\n" in text else text
-
-

@@ -19,7 +19,7 @@ class Batch:
     src_mask: Bool[Tensor, "batch src_len"]
     "True at source ids and EOS"
     tgt_in: Int[Tensor, "batch tgt_len"]
-    "BOS, target ids, padding"
+    "BOS, target ids; EOS and padding behind them, where nothing real looks"
     tgt_out: Int[Tensor, "batch tgt_len"]
     "target ids, EOS, padding"
     tgt_mask: Bool[Tensor, "batch tgt_len"]

@@ -7,7 +7,7 @@ import torch
 from dragoman import config as configuration
 from dragoman.config import Config
 from dragoman.engine.torch_backend import TorchBackend
-from dragoman.engine.translator import Translator
+from dragoman.engine.translator import GROWTH, Translator
 from dragoman.errors import FolderError, VocabularyError
 from dragoman.model.build import build, named_weights
 from dragoman.model.families import EncoderDecoder
@@ -49,8 +49,9 @@ def read_model(folder: ModelFolder, config: Config, src: Tokenizer, tgt: Tokeniz
 
 def source_limit(config: Config) -> int:
     """Longest source, in pieces, that is translated in one go: what training has seen, and what positions allow."""
-    learned = config.model.positions == "learned"
-    return min(config.data.max_length, config.model.max_positions // 4 if learned else config.data.max_length)
+    if config.model.positions != "learned":
+        return config.data.max_length
+    return min(config.data.max_length, max(config.model.max_positions // GROWTH, 1))
 
 
 def _read_tokenizer(path: Path) -> Tokenizer:

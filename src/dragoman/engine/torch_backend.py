@@ -35,8 +35,8 @@ class TorchBackend:
     """Steps, scores and aligns with a PyTorch model, which must be in evaluation mode.
 
     Args:
-        pieces: ids that a tokenizer knows; the few above them, which only fill the vocabulary up to a multiple of 8, are
-            never produced, and neither are padding and BOS.
+        pieces: ids that a tokenizer knows; the few above them, which only fill the vocabulary up to a multiple of 8,
+            are never produced, and neither are padding and BOS.
     """
 
     def __init__(self, model: EncoderDecoder, pieces: int) -> None:
@@ -77,10 +77,13 @@ class TorchBackend:
             return [row[: len(target)].tolist() for row, target in zip(chosen, targets, strict=True)]
 
     def align(self, source: Sequence[int], target: Sequence[int]) -> FloatArray:
-        """How much each target token (row) looked at each source token (column): the last layer's cross-attention, mean over heads.
+        """How much each target token (row) looked at each source token (column).
+
+        It is the cross-attention of the last layer, mean over its heads; every row sums to 1.
 
         Args:
-            source, target: ids with EOS.
+            source: ids with EOS.
+            target: ids, with EOS if the end was reached.
         """
         seen: list[Tensor] = []
 
@@ -89,11 +92,11 @@ class TorchBackend:
             return weights
 
         layer = self.model.decoder.layers[-1]
-        layer.cross_attention.observer = observe  # type: ignore[union-attr, assignment]
+        layer.cross_attention.observer = observe  # type: ignore[union-attr]
         try:
             self.log_probs([source], [target])
         finally:
-            layer.cross_attention.observer = None  # type: ignore[union-attr, assignment]
+            layer.cross_attention.observer = None  # type: ignore[union-attr]
         return seen[0][0].mean(0).numpy()
 
     def _step(self, ids: IntArray, state: TorchState) -> tuple[Tensor, TorchState]:

@@ -3,6 +3,6 @@
 Knows: everything below; it is the only room that changes weights.
 Does not know: the command line, servers, terminals (whoever watches is told through ``watcher``).
 
-Read in this order: ``presets``, ``schedule``, ``step``, ``optimizer``, ``validation``, ``watcher``, ``journal``, ``state``,
-``prepare``, ``loop``, ``curve``.
+Read in this order: ``presets``, ``schedule``, ``step``, ``optimizer``, ``validation``, ``watcher``, ``journal``,
+``board``, ``state``, ``prepare``, ``loop``, ``curve``, ``finish``; ``estimate`` and ``memory`` stand apart.
 """

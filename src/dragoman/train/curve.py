@@ -1,6 +1,7 @@
 """The picture of a training: loss and BLEU over the updates."""
 
 import io
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,8 @@ def draw(events: Sequence[dict[str, Any]], title: str) -> bytes:
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(title, parse_math=False)
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
+    with warnings.catch_warnings(action="ignore"):  # a title in a script that the font does not have
+        figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
     return picture.getvalue()
 
 

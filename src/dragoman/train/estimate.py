@@ -42,5 +42,5 @@ def training_minutes(config: Config) -> float:
 
 def _made_up(count: int, vocab: int) -> list[tuple[list[int], list[int]]]:
     draws = random.Random(1)
-    sentence = lambda: [draws.randrange(3, vocab) for _ in range(LENGTH)]  # noqa: E731
-    return [(sentence(), sentence()) for _ in range(count)]
+    sentences = [[draws.randrange(3, vocab) for _ in range(LENGTH)] for _ in range(2 * count)]
+    return list(zip(sentences[::2], sentences[1::2], strict=True))

@@ -1,7 +1,6 @@
 """After the last update: the model card and the picture of the training."""
 
 from dragoman import __version__
-from dragoman.config import parameter_estimate
 from dragoman.store import files, records
 from dragoman.store.card import CardFacts, DataFact, ScoreFact, render
 from dragoman.train import journal
@@ -15,11 +14,12 @@ def finish(prepared: Prepared, outcome: Outcome, licence: str) -> None:
     files.write_atomic(prepared.folder.card, render(_facts(prepared, outcome, licence)).encode())
     events = journal.read(prepared.folder.journal)
     if any(event["event"] == "validation" for event in events):
-        files.write_atomic(prepared.folder.curve, draw(events, prepared.folder.root.name))
+        files.write_atomic(prepared.folder.curve, draw(events, prepared.folder.root.resolve().name))
 
 
 def _facts(prepared: Prepared, outcome: Outcome, licence: str) -> CardFacts:
     config, counters = prepared.config, outcome.counters
+    name = prepared.folder.root.resolve().name
     provenance = records.read(prepared.folder.provenance)
     pairs = {"train": provenance["pairs"]["kept"], "valid": provenance["pairs"]["validation"]}
     data = [
@@ -29,7 +29,7 @@ def _facts(prepared: Prepared, outcome: Outcome, licence: str) -> CardFacts:
     ]
     scores = [] if counters.best is None else [ScoreFact("validation pairs, greedy", "BLEU", round(counters.best, 2))]
     sizes: dict[str, str | int] = {
-        "parameters": parameter_estimate(config),
+        "parameters": outcome.parameters,
         "vocabulary": prepared.tgt.vocab_size,
         "d_model": config.model.d_model,
         "layers": f"{config.model.num_encoder_layers} + {config.model.num_decoder_layers}",
@@ -37,7 +37,7 @@ def _facts(prepared: Prepared, outcome: Outcome, licence: str) -> CardFacts:
         "source and target pieces seen": counters.tokens,
     }
     return CardFacts(
-        prepared.folder.root.name,
+        name,
         __version__,
         config.text.src_lang,
         config.text.tgt_lang,
@@ -45,6 +45,6 @@ def _facts(prepared: Prepared, outcome: Outcome, licence: str) -> CardFacts:
         data,
         sizes,
         scores,
-        ("dragoman", "train", "...", "--config", f"{prepared.folder.root.name}/config.toml"),
+        ("dragoman", "train", "...", "--config", f"{name}/config.toml"),
         counters.seconds,
     )

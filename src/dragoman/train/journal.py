@@ -9,13 +9,13 @@ from dragoman.errors import DragomanError
 
 
 class Journal:
-    """Appends events to a file. A resumed run cuts it back to where its checkpoint was written, so that nothing stands in it twice."""
+    """Appends events to a file. A resumed run cuts it back to where its checkpoint was: nothing stands twice."""
 
     def __init__(self, path: Path, size: int) -> None:
-        """Open ``path`` and cut it back to ``size`` bytes."""
+        """Open ``path`` and cut it back to ``size`` bytes; one that was deleted meanwhile begins anew."""
         self.path = path
         with open(path, "ab") as file:
-            file.truncate(size)
+            file.truncate(min(size, file.tell()))
 
     @property
     def size(self) -> int:

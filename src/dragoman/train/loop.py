@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import FrameType
+from typing import Any
 
 import torch
 
@@ -15,16 +16,17 @@ from dragoman.data.batch import Batch
 from dragoman.engine.loading import source_limit
 from dragoman.engine.torch_backend import TorchBackend
 from dragoman.engine.translator import Translator
-from dragoman.errors import TrainingError
+from dragoman.errors import FolderError, TrainingError
 from dragoman.evaluate.metrics import corpus_scores
 from dragoman.model.build import build, initialize, named_weights
 from dragoman.store import checkpoint
 from dragoman.text.dropout import BpeDropout
 from dragoman.train import validation
+from dragoman.train.board import Board
 from dragoman.train.journal import Journal
 from dragoman.train.memory import keep_freed_memory
 from dragoman.train.optimizer import build_optimizer, update_average
-from dragoman.train.prepare import Prepared
+from dragoman.train.prepare import Prepared, longest_side
 from dragoman.train.schedule import learning_rate
 from dragoman.train.state import Counters, Training, contents, restore
 from dragoman.train.step import Gradient, Place, Reader, backpropagate
@@ -36,6 +38,8 @@ class Outcome:
     """How a training ended."""
 
     counters: Counters
+    parameters: int
+    "Numbers that were learned."
     stopped_by: int = 0
     "The signal that ended it; 0 where it ran to its end."
 
@@ -48,7 +52,11 @@ class Loop:
         self.config = prepared.config.train
         self.watcher = watcher
         self.training = self._begin()
+        self.parameters = sum(parameter.numel() for parameter in self.training.model.parameters())
+        watcher.message(self._sizes())
         self.journal = Journal(prepared.folder.journal, self.training.counters.journal_bytes)
+        board = prepared.folder.root / "tensorboard"
+        self.board = Board(board, self.training.counters.step) if self.config.tensorboard else None
         self.pace = Pace()
 
     def run(self, stop: Callable[[], int]) -> Outcome:
@@ -60,9 +68,9 @@ class Loop:
             self._look()
             if signal_number := stop():
                 self._save()
-                return Outcome(self.training.counters, signal_number)
+                return Outcome(self.training.counters, self.parameters, signal_number)
         self._save()
-        return Outcome(self.training.counters)
+        return Outcome(self.training.counters, self.parameters)
 
     def _begin(self) -> Training:
         vocabs = self.prepared.src.vocab_size, self.prepared.tgt.vocab_size
@@ -74,9 +82,22 @@ class Loop:
         for bad in damaged:
             self.watcher.message(f"checkpoint {bad.path.name} is damaged and not used: {bad.reason}")
         if found is None:
+            if damaged:
+                raise FolderError(
+                    f"every checkpoint in {self.prepared.folder.checkpoints} is damaged"
+                    f" ({', '.join(bad.path.name for bad in damaged)}); restore one, or train into a new folder"
+                )
             return fresh
         self.watcher.message(f"resuming after update {found.step:,}")
         return restore(fresh, found, self.prepared.identity)
+
+    def _sizes(self) -> str:
+        model, vocab = self.prepared.config.model, self.prepared.tgt.vocab_size
+        layers = f"{model.num_encoder_layers} + {model.num_decoder_layers} layers"
+        return (
+            f"a model of {self.parameters:,} parameters ({self.parameters * 4 / 1e6:,.1f} MB):"
+            f" {layers} of width {model.d_model}, {vocab:,} pieces"
+        )
 
     def _reader(self) -> Reader:
         text, data = self.prepared.config.text, self.prepared.config.data
@@ -120,7 +141,7 @@ class Loop:
     def _tell(self, gradient: Gradient, rate: float, spent: float) -> None:
         counters = self.training.counters
         if not gradient.is_finite:
-            self.journal.write("skipped", {"step": counters.step, "loss": gradient.loss, "norm": gradient.norm})
+            self._note("skipped", {"step": counters.step, "loss": gradient.loss, "norm": gradient.norm})
             self.watcher.message(f"update {counters.step} skipped: loss {gradient.loss}, gradient norm {gradient.norm}")
             if counters.bad_steps >= self.config.max_bad_steps:
                 raise TrainingError(
@@ -130,7 +151,7 @@ class Loop:
             return
         self.pace.add(gradient.loss, gradient.tokens, spent)
         if counters.step % 50 == 0 or counters.step == self.config.steps:
-            self.journal.write(
+            self._note(
                 "update",
                 {
                     "step": counters.step,
@@ -168,9 +189,11 @@ class Loop:
         started = time.monotonic()
         pairs, config = self.prepared.validation, self.prepared.config
         loss = validation.mean_loss(
-            self.training.average, pairs, self.prepared.src, self.prepared.tgt, config.data.max_length
+            self.training.average, pairs, self.prepared.src, self.prepared.tgt, longest_side(config)
         )
-        translations = self._translator().translate(list(pairs.sources))
+        translations = [""] * len(pairs.sources)
+        if math.isfinite(loss):
+            translations = self._translator().translate(list(pairs.sources))
         bleu, chrf = corpus_scores(translations, pairs.references, pairs.target_language)
         score = bleu if math.isfinite(loss) else -math.inf
         is_best = math.isfinite(score) and (counters.best is None or score > counters.best)
@@ -187,11 +210,14 @@ class Loop:
             )
         )
         seen = Validation(counters.step, loss, bleu, chrf, is_best, translations[0] if translations else "")
-        self.journal.write(
-            "validation",
-            {"step": seen.step, "loss": loss, "bleu": bleu, "chrf": chrf, "best": is_best, "seconds": round(seconds, 3)},
-        )
+        facts = {"step": seen.step, "loss": loss, "bleu": bleu, "chrf": chrf, "best": is_best}
+        self._note("validation", {**facts, "seconds": round(seconds, 3)})
         self.watcher.validation(seen)
+
+    def _note(self, event: str, facts: dict[str, Any]) -> None:
+        self.journal.write(event, facts)
+        if self.board:
+            self.board.write(event, facts)
 
     def _translator(self) -> Translator:
         """Greedy, for speed; else the same path as `dragoman translate`."""
@@ -205,6 +231,8 @@ class Loop:
 
     def _save(self) -> None:
         self.journal.sync()
+        if self.board:
+            self.board.sync()
         counters = replace(self.training.counters, journal_bytes=self.journal.size)
         self.training = self.training.at(counters)
         files = contents(self.training, self.prepared.identity)
@@ -240,11 +268,11 @@ def run(prepared: Prepared, watcher: Watcher) -> Outcome:
     """Train in ``prepared.folder`` from its newest checkpoint, or from the beginning.
 
     SIGTERM, SIGINT and SIGHUP let the running update finish, save, and return; a second one kills at once, which loses
-    nothing but the updates since the last checkpoint.
+    nothing but the updates since the last checkpoint. Those that were ignored before (`nohup`) stay ignored.
 
     Raises:
         TrainingError: loss or gradient stay not finite.
-        FolderError: a checkpoint could not be written; what was saved before is intact.
+        FolderError: a checkpoint could not be written (what was saved before is intact), or none is sound.
     """
     if prepared.config.train.threads:
         torch.set_num_threads(prepared.config.train.threads)
@@ -256,7 +284,8 @@ def run(prepared: Prepared, watcher: Watcher) -> Outcome:
 @contextmanager
 def _signals() -> Iterator[Callable[[], int]]:
     received: list[int] = []
-    watched = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    watched = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
 
     def note(number: int, _: FrameType | None) -> None:
         received.append(number)

@@ -1,4 +1,4 @@
-"""Before the first update: configuration, tokenizer, ids on disk, provenance - and the checks when a training resumes."""
+"""Before the first update: report, configuration, tokenizer, ids on disk, provenance; or the checks of a resumption."""
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,12 +11,13 @@ from dragoman import config as configuration
 from dragoman.config import Config, Layer
 from dragoman.data import tokenfile
 from dragoman.data.corpus import Corpus
+from dragoman.data.report import examine
 from dragoman.engine.loading import read_tokenizers
 from dragoman.errors import ConfigError, DataError, FolderError
 from dragoman.store import files, records
 from dragoman.store.folder import ModelFolder
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.train import presets
+from dragoman.train import board, presets
 from dragoman.train.presets import CorpusSize
 from dragoman.train.validation import ValidationSet
 from dragoman.train.watcher import Watcher
@@ -24,8 +25,8 @@ from dragoman.train.watcher import Watcher
 TOKENIZER_PAIRS = 2_000_000
 """Pairs from which the vocabulary is learned; more hardly change it and cost memory."""
 
-HELD_OUT = 1000
-"""Pairs put aside for validation where none are given; at most a twentieth of the corpus."""
+HELD_OUT, SHARE = 1000, 20
+"""Pairs put aside for validation where none are given; at most one in ``SHARE`` of the corpus."""
 
 FREE = {"steps", "save_every", "validate_every", "validate_limit", "keep", "patience", "max_bad_steps", "tensorboard"}
 """Keys of [train] that may change when a training resumes."""
@@ -82,13 +83,11 @@ def held_out(line: int, every: int) -> bool:
 def _make(
     folder: ModelFolder, sources: Sources, fingerprints: dict[str, Any], layers: Sequence[Layer], watcher: Watcher
 ) -> None:
-    watcher.message("reading the corpus")
-    size = CorpusSize.of(sources.train)
-    if sources.train.skipped.total:
-        watcher.message(f"skipped in the training data: {sources.train.skipped.summary()}")
-    every = 0 if sources.valid else max(size.pairs // HELD_OUT, 20)
-    if every:
-        watcher.message(f"no --valid given: one pair in {every} is put aside for validation")
+    size = _examine(folder, sources, layers, watcher)
+    every = max(size.pairs // HELD_OUT, SHARE) if size.pairs >= SHARE and not sources.valid else 0
+    if not sources.valid:
+        aside = f"one pair in {every} is put aside" if every else "the first pair is used"
+        watcher.message(f"no --valid given: {aside} for validation")
     config = configuration.merge([presets.for_corpus(size), *layers])
     watcher.message(f"learning a vocabulary of {config.text.vocab_size} pieces from {size.pairs:,} pairs")
     src, tgt = _learn(config, sources.train, every)
@@ -97,10 +96,13 @@ def _make(
     validation = _validation_pairs(sources, every, config.train.validate_limit)
     files.write_atomic(folder.corpus / "valid.json", records.encode(validation))
     counts = _build_tokens(folder, config, _training_pairs(sources.train, every), src, tgt)
+    _check_validation(validation, config, src, tgt)
+    if sources.train.skipped.total:
+        watcher.message(f"skipped in the training data: {sources.train.skipped.summary()}")
     for reason in ("too long", "duplicate"):
         if counts[reason]:
             watcher.message(f"dropped {counts[reason]:,} pairs: {reason}")
-    provenance = {
+    provenance: dict[str, Any] = {
         "dragoman": __version__,
         "data": fingerprints,
         "pairs": {"read": size.pairs, "held_out_every": every, "validation": len(validation), **counts},
@@ -110,10 +112,39 @@ def _make(
     files.write_atomic(folder.config, config.to_toml().encode())
 
 
+def _examine(folder: ModelFolder, sources: Sources, layers: Sequence[Layer], watcher: Watcher) -> CorpusSize:
+    """Write the report on the corpus, and pass on what is serious about it."""
+    watcher.message("reading the corpus")
+    wanted = configuration.merge(layers)
+    if wanted.train.tensorboard:
+        board.require()
+    report = examine(sources.train, sources.valid, drop_duplicates=wanted.data.drop_duplicates)
+    files.write_atomic(folder.report, records.encode(report.to_json()))
+    for finding in report.findings:
+        what = f"{finding.where}: {finding.what}{'; ' if finding.remedy else ''}{finding.remedy}"
+        if finding.level == "error":
+            raise DataError(what)
+        if finding.level == "warning":
+            watcher.message(f"warning: {what}")
+    return CorpusSize(report.train.pairs, report.train.tgt.mean_length)
+
+
+def longest_side(config: Config) -> int:
+    """Pieces beyond which a pair is not trained on: what the user allows, and what learned positions reach with EOS."""
+    reach = config.model.max_positions - 1 if config.model.positions == "learned" else config.data.max_length
+    return min(config.data.max_length, reach)
+
+
 def _open(folder: ModelFolder, layers: Sequence[Layer]) -> Prepared:
     stored = configuration.load(folder.config)
-    free = {key: value for layer in layers for key, value in layer.get("train", {}).items() if key in FREE}
-    config = configuration.merge([stored.model_dump(), {"train": free}])
+    free = [
+        {
+            "search": layer.get("search", {}),
+            "train": {key: value for key, value in layer.get("train", {}).items() if key in FREE},
+        }
+        for layer in layers
+    ]
+    config = configuration.merge([stored.model_dump(), *free])
     if config != stored:
         files.write_atomic(folder.config, config.to_toml().encode())
     src, tgt = read_tokenizers(folder, config)
@@ -126,7 +157,8 @@ def _open(folder: ModelFolder, layers: Sequence[Layer]) -> Prepared:
         "data": config.data.model_dump(mode="json"),
         "train": config.train.model_dump(mode="json", exclude=FREE),
     }
-    identity = {"configuration": records.digest(shaping), "data": records.digest(records.read(folder.provenance)["pairs"])}
+    counts = records.read(folder.provenance)["pairs"]
+    identity = {"configuration": records.digest(shaping), "data": records.digest(counts)}
     return Prepared(folder, config, src, tgt, tokens, validation, identity)
 
 
@@ -175,6 +207,15 @@ def _validation_pairs(sources: Sources, every: int, limit: int) -> list[list[str
     return aside or [[pair.src, pair.tgt] for pair in islice(sources.train, 1)]
 
 
+def _check_validation(pairs: list[list[str]], config: Config, src: Tokenizer, tgt: Tokenizer) -> None:
+    """See that a validation loss can be computed at all."""
+    longest = longest_side(config)
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    encoded = zip(src.encode_batch(sources), tgt.encode_batch(targets), strict=True)
+    if all(max(map(len, pair)) > longest for pair in encoded):
+        raise DataError(f"every validation pair is longer than {longest} pieces; give shorter ones with --valid")
+
+
 def _learn(config: Config, corpus: Corpus, every: int) -> tuple[Tokenizer, Tokenizer]:
     size = -(-config.text.vocab_size // 8) * 8
     pairs = islice(_training_pairs(corpus, every), TOKENIZER_PAIRS)
@@ -192,6 +233,5 @@ def _build_tokens(
     path = folder.corpus / "train"
     if path.exists():
         shutil.rmtree(path)
-    counts = tokenfile.build(path, pairs, src, tgt, config.data.max_length, config.data.drop_duplicates)
+    counts = tokenfile.build(path, pairs, src, tgt, longest_side(config), config.data.drop_duplicates)
     return {key: counts[key] for key in ("kept", "too long", "duplicate")}
-

@@ -77,7 +77,8 @@ def restore(training: Training, checkpoint: Checkpoint, identity: dict[str, str]
     _check_identity(state, checkpoint, identity)
     _copy(training.model, checkpoint, "model.safetensors")
     _copy(training.average, checkpoint, "average.safetensors")
-    restore_optimizer(training.model, training.optimizer, tensors.read_tensors(checkpoint.file("optimizer.safetensors")))
+    moments = tensors.read_tensors(checkpoint.file("optimizer.safetensors"))
+    restore_optimizer(training.model, training.optimizer, moments)
     counters = state["counters"]
     return training.at(Counters(**{**counters, "place": Place(**counters["place"])}))
 

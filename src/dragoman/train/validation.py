@@ -10,7 +10,8 @@ from dragoman.loss import token_loss
 from dragoman.model.families import EncoderDecoder
 from dragoman.text.tokenizer import Tokenizer
 
-BATCH = 64
+BATCH, BATCH_TOKENS = 64, 4096
+"""Most pairs, and most padded target pieces, that are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -35,5 +36,9 @@ def mean_loss(model: EncoderDecoder, pairs: ValidationSet, src: Tokenizer, tgt: 
 def _batches(pairs: ValidationSet, src: Tokenizer, tgt: Tokenizer, max_length: int) -> Iterator[Batch]:
     encoded = zip(src.encode_batch(list(pairs.sources)), tgt.encode_batch(list(pairs.references)), strict=True)
     fitting = sorted((pair for pair in encoded if max(map(len, pair)) <= max_length), key=lambda pair: len(pair[1]))
-    for start in range(0, len(fitting), BATCH):
-        yield collate(fitting[start : start + BATCH])
+    while fitting:
+        size = min(BATCH, len(fitting))
+        while size > 1 and size * (len(fitting[size - 1][1]) + 1) > BATCH_TOKENS:
+            size -= 1
+        yield collate(fitting[:size])
+        fitting = fitting[size:]

@@ -17,16 +17,24 @@ from dragoman.data.characters import (
     script_counts,
 )
 
-LINES = ["Hello, world 42!", "Привет мир 24", "测试 test 测试", "42 24", "Γειά σου;", "naïve café", "𠀀𠀁 a", "x\u2028y", "..."]
+LINES = [
+    "Hello, world 42!",
+    "Привет мир 24",
+    "测试 test 测试",
+    "42 24",
+    "Γειά σου;",
+    "naïve café",
+    "𠀀𠀁 a",
+    "x\u2028y",
+    "...",
+]
 
 
 def test_code_points_lengths_and_rows() -> None:
     chars = characters(LINES)
     assert "".join(map(chr, chars.codes.tolist())) == "".join(LINES)
     assert chars.lengths.tolist() == [len(line) for line in LINES]
-    assert chars.rows(np.arange(len(chars.codes))).tolist() == [
-        row for row, line in enumerate(LINES) for _ in line
-    ]
+    assert chars.rows(np.arange(len(chars.codes))).tolist() == [row for row, line in enumerate(LINES) for _ in line]
     assert "".join(map(chr, chars.head(2).codes.tolist())) == LINES[0] + LINES[1]
 
 

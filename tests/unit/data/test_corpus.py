@@ -196,7 +196,9 @@ def test_empty_lines_are_skipped_and_numbers_kept(two: Maker) -> None:
     assert corpus.skipped.summary() == "3 pairs skipped (empty source 1, empty target 1, both sides empty 1)"
 
 
-@pytest.mark.parametrize("blank", [" ", "\t \u3000", "\u200b", "\u200b\u200d \ufeff", "\xa0", "\u2060", "\u2028", "\x85"])
+@pytest.mark.parametrize(
+    "blank", [" ", "\t \u3000", "\u200b", "\u200b\u200d \ufeff", "\xa0", "\u2060", "\u2028", "\x85"]
+)
 def test_white_space_and_zero_width_count_as_empty(two: Maker, blank: str) -> None:
     corpus = two(f"a\n{blank}\nc\n", "x\ny\nz\n")
     assert [pair.line for pair in corpus] == [1, 3]
@@ -235,7 +237,7 @@ def test_a_truncated_compressed_file_is_an_error(two: Maker) -> None:
 
 
 def test_an_empty_file_is_refused_when_opened(two: Maker) -> None:
-    with pytest.raises(DataError, match="tgt.txt is empty; a corpus needs at least one pair"):
+    with pytest.raises(DataError, match=r"tgt.txt is empty; a corpus needs at least one pair"):
         two("a\n", "")
     with pytest.raises(DataError, match="is empty"):
         two(gzip.compress(b""), "a\n")
@@ -255,7 +257,12 @@ def test_what_is_no_regular_file_is_refused_when_opened(tmp_path: Path) -> None:
     good.write_text("a\n")
     os.mkfifo(tmp_path / "pipe")
     begun = time.perf_counter()
-    cases = ((tmp_path, "directory"), (tmp_path / "pipe", "pipe"), (tmp_path / "none", "No such"), (Path("/dev/zero"), "device"))
+    cases = (
+        (tmp_path, "directory"),
+        (tmp_path / "pipe", "pipe"),
+        (tmp_path / "none", "No such"),
+        (Path("/dev/zero"), "device"),
+    )
     for bad, what in cases:
         with pytest.raises(DataError, match=what):
             open_corpus([good, bad])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.data.lines import FileFacts, Fault, Splitter, read_blocks, read_lines, read_stream, split_blocks
+from dragoman.data.lines import Fault, FileFacts, Splitter, read_blocks, read_lines, read_stream, split_blocks
 from dragoman.errors import DataError
 
 SEPARATORS = {
@@ -189,7 +189,7 @@ def test_a_stream_gives_each_line_as_soon_as_it_is_there() -> None:
         sink.write(b"first\n")
         assert next(lines) == "first"
         sink.write("zweite, län".encode())
-        threading.Timer(0.05, lambda: sink.write("ger\r\n\n".encode())).start()
+        threading.Timer(0.05, lambda: sink.write(b"ger\r\n\n")).start()
         assert next(lines) == "zweite, länger"
         assert next(lines) == ""
         sink.write(b"no end")
@@ -198,10 +198,14 @@ def test_a_stream_gives_each_line_as_soon_as_it_is_there() -> None:
 
 
 def test_a_stream_is_as_strict_as_a_file() -> None:
-    for data, what in ((b"a\n\xff\n", "standard input, line 2, byte 2"), (b"a\n\x01\n", r"U\+0001"), (b"a\rb", "carriage")):
+    for data, what in (
+        (b"a\n\xff\n", "standard input, line 2, byte 2"),
+        (b"a\n\x01\n", r"U\+0001"),
+        (b"a\rb", "carriage"),
+    ):
         with pytest.raises(DataError, match=what):
             list(read_stream(io.BytesIO(data)))
     with pytest.raises(DataError, match=r"compressed with gzip; .*gzip -dc"):
         list(read_stream(io.BytesIO(gzip.compress(b"a\n"))))
-    with pytest.raises(DataError, match="stdin, line 2.*more than the 10"):
+    with pytest.raises(DataError, match=r"stdin, line 2.*more than the 10"):
         list(read_stream(io.BytesIO(b"a\n" + b"b" * 11 + b"\n"), "stdin", line_limit=10))

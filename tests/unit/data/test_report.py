@@ -11,14 +11,72 @@ import pytest
 from rich.console import Console
 
 from dragoman.cli.report_table import render
+from dragoman.data.census import Census
 from dragoman.data.corpus import Corpus, open_corpus
 from dragoman.data.report import Finding, Report, examine
 
 Maker = Callable[..., Corpus]
 
-ENGLISH = "the a man woman dog red house walks through with over under street holding ball water and its small".split()
-GERMAN = "der die ein Mann Frau Hund rotes Haus geht durch mit über unter Straße hält Ball Wasser und sein klein".split()
-RUSSIAN = "мужчина женщина собака красный дом идёт через над под улица держит мяч вода и маленький".split()
+ENGLISH = [
+    "the",
+    "a",
+    "man",
+    "woman",
+    "dog",
+    "red",
+    "house",
+    "walks",
+    "through",
+    "with",
+    "over",
+    "under",
+    "street",
+    "holding",
+    "ball",
+    "water",
+    "and",
+    "its",
+    "small",
+]
+GERMAN = [
+    "der",
+    "die",
+    "ein",
+    "Mann",
+    "Frau",
+    "Hund",
+    "rotes",
+    "Haus",
+    "geht",
+    "durch",
+    "mit",
+    "über",
+    "unter",
+    "Straße",
+    "hält",
+    "Ball",
+    "Wasser",
+    "und",
+    "sein",
+    "klein",
+]
+RUSSIAN = [
+    "мужчина",
+    "женщина",
+    "собака",
+    "красный",
+    "дом",
+    "идёт",
+    "через",
+    "над",
+    "под",
+    "улица",
+    "держит",
+    "мяч",
+    "вода",
+    "и",
+    "маленький",
+]
 
 
 def sentences(count: int, words: Sequence[str], seed: int = 1, lengths: Sequence[int] = ()) -> list[str]:
@@ -290,9 +348,9 @@ def test_errors_come_first(make: Maker) -> None:
     src, tgt = pairs(100)
     src[6] = "caf\udce9"
     report = examine(make(src, tgt), make(src[:3], tgt[:3], "valid"))
-    assert [finding.level for finding in report.findings] == sorted(finding.level for finding in report.findings[:1]) + [
-        finding.level for finding in report.findings[1:]
-    ]
+    assert [finding.level for finding in report.findings] == sorted(
+        finding.level for finding in report.findings[:1]
+    ) + [finding.level for finding in report.findings[1:]]
     assert report.findings[0].level == "error"
 
 
@@ -316,11 +374,8 @@ def test_the_table_shows_texts_as_they_are(make: Maker) -> None:
 
 
 def test_many_pairs_cost_few_bytes_each(make: Maker) -> None:
-    report_of = make(*pairs(3000))
-    from dragoman.data.census import Census
-
     census = Census()
-    census.add_all(report_of)
+    census.add_all(make(*pairs(3000)))
     assert len(census.pair_hashes) == len(census.src_hashes) == 3000
     assert census.pair_hashes.itemsize + census.src_hashes.itemsize == 16
     assert census.lines is None
