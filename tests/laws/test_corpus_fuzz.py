@@ -92,6 +92,11 @@ def usable(line: int, src: str | None, tgt: str | None) -> Iterator[tuple[int, s
         yield line, src, tgt
 
 
+def one_line(text: str) -> str:
+    parts = (part.strip(" \t\r") for part in text.split("\n"))
+    return " ".join(filter(None, parts)) if "\n" in text else text
+
+
 def tsv_oracle(data: bytes) -> Iterator[tuple[int, str, str]]:
     for number, raw in enumerate(raw_lines(data), 1):
         text = sound(raw)
@@ -109,7 +114,7 @@ def jsonl_oracle(data: bytes) -> Iterator[tuple[int, str, str]]:
         record = dict(items) if isinstance(items, list) and all(isinstance(item, tuple) for item in items) else {}
         src, tgt = record.get("src"), record.get("tgt")
         if len(record) == len(items or []) and isinstance(src, str) and isinstance(tgt, str):
-            src, tgt = (" ".join(filter(None, map(str.strip, text.split("\n")))) for text in (src, tgt))
+            src, tgt = one_line(src), one_line(tgt)
             if not CONTROLS.search(src + tgt):
                 yield from usable(number, src, tgt)
 

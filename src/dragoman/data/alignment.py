@@ -106,7 +106,9 @@ def find_misalignment(src: Sketch, tgt: Sketch, scales: Scales) -> tuple[int, in
             return best.start, best.stop, best.shift
     if lost.gain < _LOSS:
         return None
-    far = _far_shift(src, tgt, scales, lost)
+    middle = (lost.start + lost.stop) // 2
+    far = _far_shift(src, tgt, scales, lost.start, lost.stop)
+    far = _far_shift(src, tgt, scales, middle, lost.stop) if far is None else far
     found = _shifted_stretch(src, tgt, far, scales, straight) if far is not None else None
     return (found.start, found.stop, far) if found else (lost.start, lost.stop, None)
 
@@ -272,11 +274,11 @@ def _best_stretch(gains: FloatArray) -> _Stretch:
     return _Stretch(float(total[stop] - total[start]), start, max(start, stop - 1))
 
 
-def _far_shift(src: Sketch, tgt: Sketch, scales: Scales, lost: _Stretch) -> int | None:
-    """The shift of at most :data:`_FAR` lines under which the beginning of a bad stretch fits, if one does."""
-    part = src.part(lost.start, min(lost.stop + 1, lost.start + 4 * _WINDOW))
+def _far_shift(src: Sketch, tgt: Sketch, scales: Scales, first: int, last: int) -> int | None:
+    """The shift of at most :data:`_FAR` lines under which the lines from ``first`` on fit, if one does."""
+    part = src.part(first, min(last + 1, first + 4 * _WINDOW))
     size = len(part.length)
-    shifts = range(max(-_FAR, -lost.start), min(_FAR, len(tgt.length) - lost.start - size) + 1)
-    starts = [lost.start + shift for shift in shifts]
+    shifts = range(max(-_FAR, -first), min(_FAR, len(tgt.length) - first - size) + 1)
+    starts = [first + shift for shift in shifts]
     scores = [float(_likelihood(part, tgt.part(start, start + size), 0, scales).sum()) for start in starts]
     return shifts[int(np.argmax(scores))] if scores and max(scores) >= _GAIN else None

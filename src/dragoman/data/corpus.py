@@ -9,7 +9,7 @@ from typing import Literal
 from dragoman.data.alignment import first_suspicious_line
 from dragoman.data.lines import LINE_LIMIT, FileFacts
 from dragoman.data.memories import read_mo, read_po, read_tmx
-from dragoman.data.pair import Pair, Rules, Skipped
+from dragoman.data.pair import Pair, Reason, Rules, Skipped
 from dragoman.data.stream import head_of, open_regular
 from dragoman.data.tables import Columns, UnequalError, read_csv, read_jsonl, read_tsv, read_two_files
 from dragoman.errors import DataError
@@ -61,8 +61,8 @@ class Corpus:
         """Every usable pair, in the order of the files.
 
         Raises:
-            DataError: see :func:`open_corpus`; what can only be known at the end (unequal counts, no usable pair) is
-                raised at the end, so train on nothing before the first whole pass.
+            DataError: see :func:`open_corpus`; what is only known at the end (unequal counts, more invalid pairs than
+                usable ones) is raised at the end, so train on nothing before the first whole pass.
         """
         self.skipped = Skipped()
         self.files = tuple(FileFacts(str(path)) for path in self.paths)
@@ -77,13 +77,20 @@ class Corpus:
         return [_fingerprint(path) for path in self.paths]
 
     def _read(self, skipped: Skipped, files: tuple[FileFacts, ...]) -> Iterator[Pair]:
-        pair = None
+        count = 0
         for pair in self._pairs(skipped, files):
+            count += 1  # noqa: SIM113 (needed after the loop, also when it never ran)
             yield pair
-        if pair is None:
+        names = " and ".join(map(str, self.paths))
+        if not count:
             detail = f": {skipped.summary()}" if skipped.total else ", it is empty"
-            names = " and ".join(map(str, self.paths))
             raise DataError(f"{names}: not one usable pair{detail}; give a corpus with text on both sides")
+        invalid = skipped.counts.get(Reason.ENCODING, 0) + skipped.counts.get(Reason.RECORD, 0)
+        if invalid > count:
+            tale = next(iter(skipped.tales.values()), "")
+            raise DataError(
+                f"{names}: {invalid:,} invalid pairs and only {count:,} usable ones ({tale}); mend the file"
+            )
 
     def _pairs(self, skipped: Skipped, files: tuple[FileFacts, ...]) -> Iterator[Pair]:
         if self.format != "two files":
@@ -111,7 +118,8 @@ def open_corpus(
 
     Args:
         paths: source and target file, or one file with both.
-        skip_invalid: skip and count pairs with invalid UTF-8 and malformed records instead of refusing the file.
+        skip_invalid: skip and count pairs with invalid UTF-8 and malformed records instead of refusing the file; it is
+            still refused if these are more than the others.
         keep_controls: keep pairs with control characters (which are skipped and counted otherwise).
         line_limit: longest line in bytes; a pair with a longer one is skipped and counted.
         columns: where source and target stand in a single file, and so also the direction: ``("2", "1")`` in a TSV,

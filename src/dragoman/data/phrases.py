@@ -4,6 +4,7 @@ The sentences come from ``speaker`` (what is said), ``grammar`` (how it is put t
 An English sentence has one French translation and the other way round, so exact match is a fair measure.
 """
 
+import functools
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -64,7 +65,8 @@ class _Sentence(NamedTuple):
     words: frozenset[str]
 
 
-def _sentences() -> list[_Sentence]:
+@functools.cache
+def _sentences() -> tuple[_Sentence, ...]:
     sentences = [_Sentence(SHOWPIECE, SHOWN)]
     seen = set(SHOWPIECE)
     speaker = Speaker(Random(2017).random)
@@ -73,7 +75,7 @@ def _sentences() -> list[_Sentence]:
         if seen.isdisjoint((english, french)):
             seen.update((english, french))
             sentences.append(_Sentence((english, french), words))
-    return sentences
+    return tuple(sentences)
 
 
 def _part(words: Iterable[str], seed: int) -> int:

@@ -39,6 +39,15 @@ class DecoderCache:
         """Positions of the next ``q_len`` tokens of each row."""
         return self.filled.sum(1, keepdim=True) + torch.arange(q_len, device=self.filled.device)
 
+    @property
+    def places(self) -> Int[Tensor, " rows"]:
+        """For each row a place of its own in a table [beams, sentences] laid flat, in its sentence's column."""
+        order = torch.argsort(self.sentences, stable=True)
+        counts = torch.bincount(self.sentences, minlength=self.memory_mask.shape[0])
+        firsts = (counts.cumsum(0) - counts)[self.sentences[order]]
+        ranks = torch.empty_like(order).index_copy(0, order, torch.arange(len(order), device=order.device) - firsts)
+        return ranks * self.memory_mask.shape[0] + self.sentences
+
     def select(self, rows: Int[Tensor, " new_rows"]) -> "DecoderCache":
         """The cache of ``rows``, in that order; a row may be taken several times (beams) or dropped (finished).
 

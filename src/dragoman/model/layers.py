@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.model.attention import MultiHeadAttention
@@ -89,10 +89,14 @@ class DecoderLayer(nn.Module):
         x: Hidden,
         cache: LayerCache,
         mask: Bool[Tensor, "batch 1 q_len k_len"],
-        sentences: Tensor,
+        places: Int[Tensor, " batch"],
         memory_mask: Bool[Tensor, "sentences 1 1 src_len"],
     ) -> tuple[Hidden, LayerCache]:
-        """Only the newest positions; the same numbers as :meth:`forward` over the whole prefix."""
+        """Only the newest positions; the same numbers as :meth:`forward` over the whole prefix.
+
+        Args:
+            places: where each row stands among all rows, see :attr:`DecoderCache.places`.
+        """
         grown = cache
 
         def look_back(x: Tensor) -> Tensor:
@@ -103,17 +107,14 @@ class DecoderLayer(nn.Module):
             return self.self_attention.attend(x, keys, values, mask)
 
         x = self.self_attention_residual(x, look_back)
-        x = self.cross_attention_residual(x, lambda x: self._look_across(x, cache, sentences, memory_mask))
+        x = self.cross_attention_residual(x, lambda x: self._look_across(x, cache, places, memory_mask))
         return self.feed_forward_residual(x, self.feed_forward), grown
 
-    def _look_across(self, x: Tensor, cache: LayerCache, sentences: Tensor, memory_mask: Tensor) -> Tensor:
-        """Rows of one sentence attend together, so that its keys and values are read once, not once a beam."""
-        count, rows = memory_mask.shape[0], x.shape[0]
-        beams = rows // max(count, 1)
-        together = torch.arange(count, device=x.device).repeat_interleave(beams)
-        if rows == count * beams and bool((sentences == together).all()):
-            grouped = x.reshape(count, beams * x.shape[1], x.shape[2])
-            mixed = self.cross_attention.attend(grouped, cache.memory_keys, cache.memory_values, memory_mask)
-            return mixed.reshape(x.shape)
-        keys, values = cache.memory_keys[sentences], cache.memory_values[sentences]
-        return self.cross_attention.attend(x, keys, values, memory_mask[sentences])
+    def _look_across(self, x: Tensor, cache: LayerCache, places: Tensor, memory_mask: Tensor) -> Tensor:
+        """Rows of one sentence attend together, so that its keys and values are read once, not once a row."""
+        count = memory_mask.shape[0]
+        room = (int(places.max()) // count + 1) * count if len(places) else 0
+        together = x.new_zeros(room, *x.shape[1:]).index_copy(0, places, x)
+        asked = together.unflatten(0, (-1, count)).transpose(0, 1).flatten(1, 2)
+        mixed = self.cross_attention.attend(asked, cache.memory_keys, cache.memory_values, memory_mask)
+        return mixed.unflatten(1, (-1, x.shape[1])).transpose(0, 1).flatten(0, 1)[places]

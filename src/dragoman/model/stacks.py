@@ -65,9 +65,10 @@ class Decoder(nn.Module):
         rows, q_len = x.shape[:2]
         filled = torch.cat([cache.filled, cache.filled.new_ones(rows, q_len)], dim=1)
         mask = (masks.causal(q_len, filled.shape[1], x.device) & filled[:, None, :])[:, None]
+        places = cache.places
         grown = []
         for layer, remembered in zip(self._layers(), cache.layers, strict=True):
-            x, remembered = layer.step(x, remembered, mask, cache.sentences, cache.memory_mask[:, None, None, :])
+            x, remembered = layer.step(x, remembered, mask, places, cache.memory_mask[:, None, None, :])
             grown.append(remembered)
         return self.norm(x), DecoderCache(tuple(grown), filled, cache.memory_mask, cache.sentences)
 

@@ -62,8 +62,9 @@ def test_french_words_join(words: str, spelled: str) -> None:
 
 
 def test_a_french_question_mark_stands_apart() -> None:
-    assert spell_french("est-ce que elle a un chat".split(), "?") == "Est-ce qu'elle a un chat ?"
-    assert spell_english("does she have a cat".split(), "?") == "Does she have a cat?"
+    question = fixed("does she have a cat", "est-ce que elle a un chat")
+    assert spell_french(question.french, "?") == "Est-ce qu'elle a un chat ?"
+    assert spell_english(question.english, "?") == "Does she have a cat?"
 
 
 @pytest.mark.parametrize(

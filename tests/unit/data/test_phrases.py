@@ -1,5 +1,6 @@
 """The language is checked by a second grammarian who shares no code with the first: word lists and patterns."""
 
+import hashlib
 import re
 from collections import Counter
 from itertools import combinations
@@ -10,15 +11,20 @@ import pytest
 from dragoman.data.phrases import SHOWPIECE, SIZE, Split, all_pairs, split
 from dragoman.data.speaker import Speaker
 
+
+def listed(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 VOWEL = "[aeiouyhâàéèêëîïôöûùœ]"
-FEMININE = frozenset(
-    "femme fille mère sœur souris vache pomme orange soupe eau huile lettre clé horloge balle fleur assiette chemise table "
-    "chaise boîte voiture porte fenêtre maison école église gare cuisine herbe".split()
+FEMININE = listed(
+    "femme fille mère sœur souris vache pomme orange soupe eau huile lettre clé horloge balle fleur assiette chemise "
+    "table chaise boîte voiture porte fenêtre maison école église gare cuisine herbe"
 )
-MASCULINE = frozenset(
-    "homme ami professeur garçon enfant bébé père frère chat chien lapin oiseau hibou cheval âne œuf gâteau pain fromage "
-    "lait thé livre journal parapluie couteau verre chapeau manteau tapis lit banc bureau sac hôtel château jardin parc "
-    "marché champ arbre toit".split()
+MASCULINE = listed(
+    "homme ami professeur garçon enfant bébé père frère chat chien lapin oiseau hibou cheval âne œuf gâteau pain "
+    "fromage lait thé livre journal parapluie couteau verre chapeau manteau tapis lit banc bureau sac hôtel château "
+    "jardin parc marché champ arbre toit"
 )
 IRREGULAR_PLURALS = {
     "chevaux": "cheval",
@@ -56,14 +62,14 @@ SINGULAR = {
     **dict.fromkeys(("une", "la", "cette", "ma"), "f"),
     **dict.fromkeys(("mon", "notre", "leur", "l'"), "mf"),
 }
-PLURAL = frozenset("les des aux mes nos leurs ces deux trois".split())
-SINGULAR_VERBS = frozenset(
-    "est a dort joue travaille chante court mange boit achète lit lave ouvre regarde cherche porte va revient voit veut "
-    "aime".split()
+PLURAL = listed("les des aux mes nos leurs ces deux trois")
+SINGULAR_VERBS = listed(
+    "est a dort joue travaille chante court mange boit achète lit lave ouvre regarde cherche porte va revient voit "
+    "veut aime"
 )
-PLURAL_VERBS = frozenset(
+PLURAL_VERBS = listed(
     "sont ont dorment jouent travaillent chantent courent mangent boivent achètent lisent lavent ouvrent regardent "
-    "cherchent portent vont reviennent voient veulent aiment".split()
+    "cherchent portent vont reviennent voient veulent aiment"
 )
 
 
@@ -130,8 +136,9 @@ def disagreement(french: str) -> str:
 
 def test_the_pairs_are_distinct_on_both_sides_and_always_the_same(pairs: list[tuple[str, str]]) -> None:
     assert len(pairs) == SIZE == len({english for english, _ in pairs}) == len({french for _, french in pairs})
-    assert pairs == all_pairs()
     assert pairs[0] == SHOWPIECE
+    digest = hashlib.sha256("".join(f"{english}\t{french}\n" for english, french in pairs).encode()).hexdigest()
+    assert digest.startswith("PIN"), "the language has changed: train the models that were trained on it again"
 
 
 def test_no_sentence_has_two_translations() -> None:
@@ -160,17 +167,14 @@ def test_english_articles_fit_the_next_sound(pairs: list[tuple[str, str]]) -> No
 
 
 def test_english_verbs_agree(pairs: list[tuple[str, str]]) -> None:
-    irregular = "men|women|children|mice|knives"
-    for english, _ in pairs:
-        text = english.lower()
-        assert not re.search(
-            rf"\b(these|two|three) (\w+ )?({irregular}|\w+s) (is|has|was|does|wants|likes|sees)\b", text
-        ), text
-        assert not re.search(r"\b(this|a|an) (\w+ )?\w+[^s ] (are|have|do|want|like|see)\b", text), text
-        assert not re.search(
-            r"\bi (is|are|has|wants|likes)\b|\b(he|she) (am|are|have|want|like)\b|\bwe (is|am|has)\b", text
-        )
-        assert not re.search(r"\b(this) (\w+ )?(men|women|children|mice|knives)\b", text), text
+    several = r"(these|two|three) (\w+ )?(men|women|children|mice|\w+s)"
+    for english in (english.lower() for english, _ in pairs if english.endswith(".")):
+        assert not re.search(rf"^{several} (is|has|does|wants|likes|sees)\b", english), english
+        assert not re.search(r"^(this|an?) \w*( \w+)? (are|have|do|want|like|see)\b", english), english
+        assert not re.search(r"^(this|an?) (\w+ )?(men|women|children|mice|knives)\b", english), english
+        assert not re.search(r"\bi (is|are|has|does|wants|likes|sees)\b", english), english
+        assert not re.search(r"\b(he|she) (am|are|have|do|want|like|see)\b", english), english
+        assert not re.search(r"\bwe (is|am|has|does|wants|likes|sees)\b", english), english
 
 
 def test_nothing_is_left_to_elide_or_to_contract(pairs: list[tuple[str, str]]) -> None:
@@ -206,7 +210,10 @@ def test_subject_and_verb_agree(pairs: list[tuple[str, str]]) -> None:
     checked = Counter[str]()
     for _, french in pairs:
         words = [word for word in tokens(french) if word not in ("ne", "n'")]
-        if words[0] not in (*SINGULAR, *PLURAL):
+        if words[0] not in (*SINGULAR, *PLURAL) or not {*ALLOWED}.union(FEMININE, MASCULINE) & {
+            words[1],
+            singular(words[1]),
+        }:
             continue
         verb = next((word for word in words[2:5] if word in SINGULAR_VERBS | PLURAL_VERBS), "")
         assert verb in (PLURAL_VERBS if words[0] in PLURAL else SINGULAR_VERBS), french

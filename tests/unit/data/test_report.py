@@ -17,66 +17,16 @@ from dragoman.data.report import Finding, Report, examine
 
 Maker = Callable[..., Corpus]
 
-ENGLISH = [
-    "the",
-    "a",
-    "man",
-    "woman",
-    "dog",
-    "red",
-    "house",
-    "walks",
-    "through",
-    "with",
-    "over",
-    "under",
-    "street",
-    "holding",
-    "ball",
-    "water",
-    "and",
-    "its",
-    "small",
-]
-GERMAN = [
-    "der",
-    "die",
-    "ein",
-    "Mann",
-    "Frau",
-    "Hund",
-    "rotes",
-    "Haus",
-    "geht",
-    "durch",
-    "mit",
-    "über",
-    "unter",
-    "Straße",
-    "hält",
-    "Ball",
-    "Wasser",
-    "und",
-    "sein",
-    "klein",
-]
-RUSSIAN = [
-    "мужчина",
-    "женщина",
-    "собака",
-    "красный",
-    "дом",
-    "идёт",
-    "через",
-    "над",
-    "под",
-    "улица",
-    "держит",
-    "мяч",
-    "вода",
-    "и",
-    "маленький",
-]
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+ENGLISH = _words("the a man woman dog red house walks through with over under street holding ball water and its small")
+GERMAN = _words(
+    "der die ein Mann Frau Hund rotes Haus geht durch mit über unter Straße hält Ball Wasser und sein klein"
+)
+RUSSIAN = _words("мужчина женщина собака красный дом идёт через над под улица держит мяч вода и маленький")
 
 
 def sentences(count: int, words: Sequence[str], seed: int = 1, lengths: Sequence[int] = ()) -> list[str]:
