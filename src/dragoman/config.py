@@ -87,7 +87,7 @@ class DataConfig(Section):
     max_length: Annotated[int, Field(ge=1, le=65_536)] = 256
     "Longest side in pieces; a pair beyond it is dropped and counted."
     skip_invalid: bool = False
-    "Skip (and count) pairs with invalid UTF-8 or control characters instead of refusing the file."
+    "Skip (and count) pairs with invalid UTF-8 and malformed records instead of refusing the file."
     drop_duplicates: bool = False
     "Train on each distinct pair once."
 

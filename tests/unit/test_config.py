@@ -26,7 +26,9 @@ def test_later_layers_win() -> None:
 
 def test_a_preset_is_a_layer_of_its_own() -> None:
     """It overrides what came before, and single keys beside it or after it override the preset."""
-    config = merge([{"model": {"dropout": 0.4}}, {"model": {"preset": "tiny", "d_ff": 512}}, {"model": {"num_heads": 8}}])
+    config = merge(
+        [{"model": {"dropout": 0.4}}, {"model": {"preset": "tiny", "d_ff": 512}}, {"model": {"num_heads": 8}}]
+    )
     assert config.model == ModelConfig(**{**PRESETS["tiny"], "d_ff": 512, "num_heads": 8})
 
 
@@ -176,7 +178,9 @@ def test_settings_are_read_as_toml_or_as_they_stand(setting: str, value: object)
 
 def test_whole_numbers_stand_for_floats() -> None:
     config = set_to("model.dropout=0", "search.length_penalty=1", "train.adam_betas=[0, 0.5]")
-    assert [type(value) for value in (config.model.dropout, config.search.length_penalty, *config.train.adam_betas)] == 4 * [float]
+    assert [
+        type(value) for value in (config.model.dropout, config.search.length_penalty, *config.train.adam_betas)
+    ] == 4 * [float]
 
 
 @pytest.mark.parametrize(

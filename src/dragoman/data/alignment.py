@@ -52,7 +52,7 @@ class Sketch(NamedTuple):
 
     def part(self, start: int, stop: int) -> "Sketch":
         """Lines ``start`` to ``stop``."""
-        return Sketch(*(array[start:stop] for array in self))
+        return Sketch(self.length[start:stop], self.digits[start:stop], self.ending[start:stop])
 
 
 class Scales(NamedTuple):
@@ -163,7 +163,10 @@ def first_suspicious_line(paths: tuple[Path, Path], line_limit: int = LINE_LIMIT
 
     Memory: 9 bytes a line of each.
     """
-    src, tgt = (_joined(list(_sketches(path, line_limit))) for path in paths)
+    parts = [list(_sketches(path, line_limit)) for path in paths]
+    if not all(parts):
+        return None
+    src, tgt = map(_joined, parts)
     scales = None
     for start in range(0, min(len(src.length), len(tgt.length)), BLOCK - _OVERLAP):
         ours, theirs = src.part(start, start + BLOCK), tgt.part(start, start + BLOCK)
@@ -232,18 +235,19 @@ def _unevenness(src_length: FloatArray, tgt_length: FloatArray) -> FloatArray:
 
     From the neighbourhood's, because corpora have passages with a ratio of their own (names, headings, tables).
     """
-    difference = tgt_length - src_length
+    difference: FloatArray = tgt_length - src_length
     means = _window_means(difference) if len(difference) >= _WINDOW else difference.mean(keepdims=True)
     expected = np.repeat(means, _WINDOW)
     whole = min(len(expected), len(difference))
     difference[:whole] -= expected[:whole]
     difference[whole:] -= means[-1]
-    return np.abs(difference)
+    return np.absolute(difference, out=difference)
 
 
 def _window_means(values: FloatArray) -> FloatArray:
     count = len(values) // _WINDOW
-    return values[: count * _WINDOW].reshape(count, _WINDOW).mean(axis=1)
+    means: FloatArray = values[: count * _WINDOW].reshape(count, _WINDOW).mean(axis=1)
+    return means
 
 
 def _likelihood(src: Sketch, tgt: Sketch, shift: int, scales: Scales) -> FloatArray:

@@ -190,4 +190,5 @@ def _parts(census: Census) -> Iterator[tuple[IntArray, IntArray]]:
 
 def _isin(values: IntArray, ordered: IntArray) -> npt.NDArray[np.bool_]:
     places = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    return ordered[places] == values
+    found: npt.NDArray[np.bool_] = ordered[places] == values
+    return found

@@ -134,7 +134,8 @@ def digit_marks(chars: Characters) -> IntArray:
 def endings(chars: Characters) -> npt.NDArray[np.uint8]:
     """Which kind of punctuation ends each line: 0 none, then question, exclamation, colon, full stop."""
     last = chars.codes[chars.starts + chars.lengths - 1]
-    return _ending_table()[np.minimum(last.astype(np.uint32), np.uint32(0xFFFF))]
+    kinds: npt.NDArray[np.uint8] = _ending_table()[np.minimum(last.astype(np.uint32), np.uint32(0xFFFF))]
+    return kinds
 
 
 def bigram_profile(chars: Characters, bins: int) -> IntArray:

@@ -79,7 +79,7 @@ class Corpus:
     def _read(self, skipped: Skipped, files: tuple[FileFacts, ...]) -> Iterator[Pair]:
         count = 0
         for pair in self._pairs(skipped, files):
-            count += 1  # noqa: SIM113 (needed after the loop, also when it never ran)
+            count += 1
             yield pair
         names = " and ".join(map(str, self.paths))
         if not count:

@@ -339,8 +339,8 @@ def _wide_encoding(head: bytes) -> str:
 def _reads_as(sample: bytes, encoding: str) -> bool:
     """Whether ``sample`` makes sense as ``encoding`` and not as UTF-8.
 
-    In 16 bits, Latin text is half zeros; text of other scripts still has spaces or line feeds, and as UTF-8 is not valid
-    or full of control characters.
+    In 16 bits, Latin text is half zeros; text of other scripts still has spaces or line feeds, and as UTF-8 is not
+    valid or full of control characters.
     """
     try:
         text = sample.decode(encoding)

@@ -151,7 +151,7 @@ class Speaker:
     def _assertion(self) -> Utterance:
         topics: dict[Callable[[Naming], Clause], float] = {
             self._located: 30,
-            self._state: 16,
+            self._state: 22,
             self._active: 16,
             self._deed: 20,
             self._condition: 14,
@@ -287,7 +287,7 @@ class Speaker:
 
     def _named(self, noun: Noun) -> Phrase:
         """The, this or my: what needs no introduction."""
-        plural = self._is_plural(noun, 0.25)
+        plural = self._is_plural(noun, 0.33)
         return definite(self._determiner(noun), noun, plural, self._attribute(noun))
 
     def _some(self, noun: Noun) -> Phrase:
@@ -362,7 +362,7 @@ class Speaker:
             return THIS
         return self._one(OWNED)
 
-    def _attribute(self, noun: Noun, share: float = 0.22) -> Adjective | None:
+    def _attribute(self, noun: Noun, share: float = 0.27) -> Adjective | None:
         fitting = lexicon.ATTRIBUTES[noun.kind].split()
         return ADJECTIVE[self._one(fitting)] if fitting and self._is(share) else None
 

@@ -207,8 +207,8 @@ def read_csv(path: Path, facts: FileFacts, columns: Columns | None, rules: Rules
         elif complaint := layout.complaint(cells, number):
             _malformed(f"{path}, line {number}: {complaint}", number, rules, skipped)
         else:
-            picked = (cells[pick] for pick in layout.picks)
-            pair = admit(*picked, number, f"{path}, line {number}", rules, skipped)
+            src, tgt = (cells[pick] for pick in layout.picks)
+            pair = admit(src, tgt, number, f"{path}, line {number}", rules, skipped)
             if pair:
                 yield pair
 

@@ -251,7 +251,8 @@ class _Task:
 
 
 def _tasks(number: int, parts: list[str]) -> list[_Task]:
-    texts = [text for text in parts if text.strip()]
+    """The parts that say something; without the white space at the seams, which no sentence of a corpus has."""
+    texts = [text.strip() if len(parts) > 1 else text for text in parts if text.strip()]
     return [_Task(number, text, place == 0) for place, text in enumerate(texts)]
 
 

@@ -12,7 +12,11 @@ a step of a small model."""
 
 
 class BpeDropout:
-    """Cuts sentences anew, each merge being skipped with probability ``rate``; a pure function of its seeds."""
+    """Cuts sentences anew, each merge being skipped with probability ``rate``; a pure function of its seeds.
+
+    At rate 0 the pieces are the tokenizer's own, but for one thing: it never merges a letter with a sign, here only
+    spaces part. In scripts of several bytes a character a piece may therefore, rarely, hold an end and a beginning.
+    """
 
     def __init__(self, tokenizer: Tokenizer, rate: float, seed: int) -> None:
         self.rate = rate

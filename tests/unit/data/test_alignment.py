@@ -96,6 +96,19 @@ def test_a_gap_near_the_end_of_files_is_found(tmp_path: Path) -> None:
     assert abs(found.line - 3961) <= 8
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_gap_too_near_the_end_to_be_sure_is_still_the_likeliest_place(tmp_path: Path, side: int) -> None:
+    both = sides(9)
+    del both[side][COUNT - 16]
+    paths = (tmp_path / "a", tmp_path / "b")
+    for path, lines in zip(paths, both, strict=True):
+        path.write_text("\n".join(lines) + "\n")
+    found = first_suspicious_line(paths)
+    assert found is not None
+    assert abs(found.line - (COUNT - 15)) <= 4
+    assert found.shift == (1 if side == 0 else -1)
+
+
 def test_files_with_empty_lines_are_compared(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a\n\nb\n")
     (tmp_path / "b").write_text("\n\n")

@@ -243,6 +243,13 @@ def test_an_empty_file_is_refused_when_opened(two: Maker) -> None:
         two(gzip.compress(b""), "a\n")
 
 
+def test_a_file_of_a_byte_order_mark_alone_has_no_line(two: Maker) -> None:
+    with pytest.raises(DataError, match=r"src.txt has 0 lines and .*tgt.txt has 1"):
+        list(two("\ufeff", "x\n"))
+    with pytest.raises(DataError, match="not one usable pair, it is empty"):
+        list(two("\ufeff", "\ufeff"))
+
+
 def test_one_pair_is_a_corpus(two: Maker) -> None:
     assert texts(two("a", "x")) == [("a", "x")]
 

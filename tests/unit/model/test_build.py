@@ -62,7 +62,9 @@ def test_every_preset_builds(name: str) -> None:
     assert count(preset(name), 8000) > 0
 
 
-@pytest.mark.parametrize(("tied", "same"), [("three-way", (True, True)), ("output", (False, True)), ("none", (False,) * 2)])
+@pytest.mark.parametrize(
+    ("tied", "same"), [("three-way", (True, True)), ("output", (False, True)), ("none", (False,) * 2)]
+)
 def test_what_is_one_matrix(tied: str, same: tuple[bool, bool]) -> None:
     """By address; also after moving to another precision, and after an update."""
     model = build(toy_config(tied=tied), 16, 16)
@@ -114,7 +116,10 @@ def test_names(tied: str, tables: list[str]) -> None:
 
 
 def test_learned_positions_have_names_and_no_others_have() -> None:
-    learned, post = named_weights(build(toy_config(positions="learned"), 16, 16)), named_weights(build(toy_config(), 16, 16))
+    learned, post = (
+        named_weights(build(toy_config(positions="learned"), 16, 16)),
+        named_weights(build(toy_config(), 16, 16)),
+    )
     assert learned.keys() - post.keys() == {"src_embedding.position.weight", "tgt_embedding.position.weight"}
     assert "encoder.norm.weight" not in post
 

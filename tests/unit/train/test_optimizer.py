@@ -58,7 +58,9 @@ def test_moments_there_and_back(tied: str) -> None:
     for seed in range(4):
         step(model, optimizer, seed)
     kept = {name: tensor.clone() for name, tensor in optimizer_tensors(model, optimizer).items()}
-    assert kept.keys() == {f"{name}.{moment}" for name in named_weights(model) for moment in ("exp_avg", "exp_avg_sq", "step")}
+    assert kept.keys() == {
+        f"{name}.{moment}" for name in named_weights(model) for moment in ("exp_avg", "exp_avg_sq", "step")
+    }
     resumed, fresh = copy.deepcopy(model), copy.deepcopy(model)
     second, third = build_optimizer(resumed, CONFIG), build_optimizer(fresh, CONFIG)
     restore_optimizer(resumed, second, kept)
@@ -82,7 +84,14 @@ def test_before_the_first_update_there_are_no_moments() -> None:
 
 @pytest.mark.parametrize(
     ("decay", "update", "keep"),
-    [(0.999, 1, 2 / 11), (0.999, 90, 0.91), (0.999, 8990, 8991 / 9000), (0.999, 10**6, 0.999), (0.5, 90, 0.5), (0.0, 90, 0.0)],
+    [
+        (0.999, 1, 2 / 11),
+        (0.999, 90, 0.91),
+        (0.999, 8990, 8991 / 9000),
+        (0.999, 10**6, 0.999),
+        (0.5, 90, 0.5),
+        (0.0, 90, 0.0),
+    ],
 )
 def test_the_average_by_hand(decay: float, update: int, keep: float) -> None:
     """Slow to begin with, so that the first random weights are soon forgotten."""

@@ -1,5 +1,7 @@
 """The learning rate of each update, by hand."""
 
+import itertools
+
 import pytest
 
 from dragoman.config import TrainConfig
@@ -30,7 +32,7 @@ def test_up_to_the_peak_and_down(schedule: str) -> None:
     rates = [learning_rate(update, config) for update in range(1, 51)]
     assert rates[:10] == pytest.approx([0.05 * update for update in range(1, 11)])
     assert max(rates) == rates[9] == 0.5
-    assert all(later < earlier for earlier, later in zip(rates[9:], rates[10:], strict=False))
+    assert all(later < earlier for earlier, later in itertools.pairwise(rates))
 
 
 def test_where_they_end() -> None:

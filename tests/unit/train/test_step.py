@@ -1,6 +1,7 @@
 """The gradient of an update does not depend on how its batches were cut."""
 
 import copy
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -33,7 +34,7 @@ def test_k_batches_are_one(cuts: list[int], smoothing: float) -> None:
     """Uneven numbers of tokens in each; loss, norm and every gradient, in float64."""
     whole, wanted = gradient_of([collate(PAIRS)], smoothing)
     edges = [0, *cuts, len(PAIRS)]
-    parts, found = gradient_of([collate(PAIRS[a:b]) for a, b in zip(edges, edges[1:], strict=False)], smoothing)
+    parts, found = gradient_of([collate(PAIRS[a:b]) for a, b in itertools.pairwise(edges)], smoothing)
     assert relative(found, wanted) < 1e-10
     assert parts.loss == pytest.approx(whole.loss, rel=1e-10)
     assert parts.norm == pytest.approx(whole.norm, rel=1e-10)
@@ -58,7 +59,8 @@ class TwoWords(nn.Module):
         self.scale = nn.Parameter(torch.ones((), dtype=torch.float64))
 
     def forward(self, src: Tensor, src_mask: Tensor, tgt: Tensor) -> Tensor:
-        other = torch.where(tgt == 1, math.log(math.exp(4) - 1), math.log(math.e - 1)).double()
+        first, later = torch.tensor([math.exp(4) - 1, math.e - 1], dtype=torch.float64).log()
+        other = torch.where(tgt == 1, first, later)
         return self.scale * torch.stack([torch.zeros_like(other), other], dim=-1)
 
 
