@@ -31,9 +31,14 @@ class Ran:
     err: str
 
     @property
+    def lines(self) -> list[str]:
+        """Standard output, cut at line feeds and nowhere else."""
+        return self.out.removesuffix("\n").split("\n") if self.out else []
+
+    @property
     def json(self) -> Any:
         """Standard output, a line of JSON each."""
-        return [json.loads(line) for line in self.out.splitlines()]
+        return [json.loads(line) for line in self.lines]
 
 
 def call(*arguments: object, stdin: bytes = b"") -> Ran:

@@ -34,12 +34,15 @@ def random_model(config: Config, seed: int = 1) -> EncoderDecoder:
     return model.eval()
 
 
-def write_model(root: Path, seed: int = 1, **changes: dict[str, Any]) -> Path:
-    """A model folder in ``root``."""
+def write_model(root: Path, seed: int = 1, scale: float = 1.0, **changes: dict[str, Any]) -> Path:
+    """A model folder in ``root``; ``scale`` multiplies what the feed-forward networks of its decoder give."""
     config = toy_settings(**changes)
     folder = ModelFolder.create(root)
     for path in folder.tokenizers(config.text.shared):
         path.write_text(toy_tokenizer(PIECES).to_json(), encoding="utf-8")
     folder.config.write_text(config.to_toml(), encoding="utf-8")
-    folder.write_weights(named_weights(random_model(config, seed)))
+    weights = named_weights(random_model(config, seed))
+    for name in [name for name in weights if name.startswith("decoder") and "feed_forward" in name]:
+        weights[name] = weights[name] * scale
+    folder.write_weights(weights)
     return root

@@ -11,6 +11,7 @@ from dragoman import config as configuration
 from dragoman.config import Config, Layer
 from dragoman.data import tokenfile
 from dragoman.data.corpus import Corpus
+from dragoman.data.language import languages
 from dragoman.data.report import examine
 from dragoman.engine.loading import read_tokenizers
 from dragoman.errors import ConfigError, DataError, FolderError
@@ -29,7 +30,7 @@ HELD_OUT, SHARE = 1000, 20
 """Pairs put aside for validation where none are given; at most one in ``SHARE`` of the corpus."""
 
 FREE = {"steps", "save_every", "validate_every", "validate_limit", "keep", "patience", "max_bad_steps", "tensorboard"}
-"""Keys of [train] that may change when a training resumes."""
+"""Keys of [train] that shape nothing that was computed so far."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,9 @@ def _make(
     if not sources.valid:
         aside = f"one pair in {every} is put aside" if every else "the first pair is used"
         watcher.message(f"no --valid given: {aside} for validation")
-    config = configuration.merge([presets.for_corpus(size), *layers])
+    src_lang, tgt_lang = languages(sources.train.paths)
+    told = {"text": {"src_lang": src_lang, "tgt_lang": tgt_lang}}
+    config = configuration.merge([presets.for_corpus(size), told, *layers])
     watcher.message(f"learning a vocabulary of {config.text.vocab_size} pieces from {size.pairs:,} pairs")
     src, tgt = _learn(config, sources.train, every)
     for path, tokenizer in zip(folder.tokenizers(config.text.shared), (src, tgt), strict=False):
@@ -129,6 +132,11 @@ def _examine(folder: ModelFolder, sources: Sources, layers: Sequence[Layer], wat
     return CorpusSize(report.train.pairs, report.train.tgt.mean_length)
 
 
+def free_keys(config: Config) -> set[str]:
+    """Keys of [train] that may change when a training resumes; a schedule that ends with the last step fixes the steps."""
+    return FREE if config.train.schedule == "noam" else FREE - {"steps"}
+
+
 def longest_side(config: Config) -> int:
     """Pieces beyond which a pair is not trained on: what the user allows, and what learned positions reach with EOS."""
     reach = config.model.max_positions - 1 if config.model.positions == "learned" else config.data.max_length
@@ -140,7 +148,7 @@ def _open(folder: ModelFolder, layers: Sequence[Layer]) -> Prepared:
     free = [
         {
             "search": layer.get("search", {}),
-            "train": {key: value for key, value in layer.get("train", {}).items() if key in FREE},
+            "train": {key: value for key, value in layer.get("train", {}).items() if key in free_keys(stored)},
         }
         for layer in layers
     ]
@@ -173,11 +181,12 @@ def _check_resumable(
             f"the data are not those that {folder.root} was begun with; give the same files, train into a new folder,"
             " or pass --accept-changed-data to go on with the data read then"
         )
-    stored = configuration.load(folder.config).model_dump()
+    begun = configuration.load(folder.config)
+    free, stored = free_keys(begun), begun.model_dump()
     wanted = configuration.merge([stored, *layers]).model_dump()
     for section, values in wanted.items():
         for key, value in values.items():
-            if value != stored[section][key] and not (section == "search" or (section == "train" and key in FREE)):
+            if value != stored[section][key] and not (section == "search" or (section == "train" and key in free)):
                 raise ConfigError(
                     f"{folder.root} was begun with {section}.{key}={stored[section][key]!r}, not {value!r};"
                     " leave it as it was, or train into a new folder"
