@@ -1,8 +1,8 @@
 """dragoman as a contender of side-by-side harnesses that load a class from a file.
 
-``TrainStep(cfg)`` offers ``step(src, tgt) -> loss``; cfg has d, ffn, heads, enc, dec, vocab; ids as lists, tgt beginning
-with BOS and ending with EOS. ``Decoder(path)`` offers ``translate(ids, length, beam) -> ids``, always exactly ``length``
-tokens, with random weights of the size that the harness's ``path`` names.
+``TrainStep(cfg)`` offers ``step(src, tgt) -> loss``; cfg has d, ffn, heads, enc, dec, vocab; ids are lists, tgt begins
+with BOS and ends with EOS. ``Decoder(path)`` offers ``translate(ids, length, beam) -> ids``: exactly ``length`` tokens,
+with random weights of the size that the harness's ``path`` names.
 """
 
 import json

@@ -112,9 +112,9 @@ class DecoderLayer(nn.Module):
 
     def _look_across(self, x: Tensor, cache: LayerCache, places: Tensor, memory_mask: Tensor) -> Tensor:
         """Rows of one sentence attend together, so that its keys and values are read once, not once a row."""
-        count = memory_mask.shape[0]
-        room = (int(places.max()) // count + 1) * count if len(places) else 0
-        together = x.new_zeros(room, *x.shape[1:]).index_copy(0, places, x)
-        asked = together.unflatten(0, (-1, count)).transpose(0, 1).flatten(1, 2)
+        count, (_, q_len, d_model) = memory_mask.shape[0], x.shape
+        beams = int(places.max()) // count + 1 if len(places) else 0
+        table = x.new_zeros(beams * count, q_len, d_model).index_copy(0, places, x)
+        asked = table.view(beams, count, q_len, d_model).transpose(0, 1).flatten(1, 2)
         mixed = self.cross_attention.attend(asked, cache.memory_keys, cache.memory_values, memory_mask)
-        return mixed.unflatten(1, (-1, x.shape[1])).transpose(0, 1).flatten(0, 1)[places]
+        return mixed.view(count, beams, q_len, d_model).transpose(0, 1).flatten(0, 1)[places]

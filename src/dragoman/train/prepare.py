@@ -133,7 +133,7 @@ def _examine(folder: ModelFolder, sources: Sources, layers: Sequence[Layer], wat
 
 
 def free_keys(config: Config) -> set[str]:
-    """Keys of [train] that may change when a training resumes; a schedule that ends with the last step fixes the steps."""
+    """Keys of [train] that may change on resuming; a schedule that ends with the last step fixes the steps."""
     return FREE if config.train.schedule == "noam" else FREE - {"steps"}
 
 
