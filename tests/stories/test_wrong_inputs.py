@@ -139,7 +139,7 @@ CASES: dict[str, Case] = {
         ["parameters", "make it smaller"],
     ),
     # places to write
-    "out is a file": (lambda d: ["train", d / "a", d / "b", "--out", d / "a"], ["a", "it is a file"]),
+    "out is a file": (lambda d: ["train", d / "a", d / "b", "--out", d / "a"], ["is a file, not a folder"]),
     "out is something else": (lambda d: ["train", d / "a", d / "b", "--out", d.path], ["not a model folder"]),
     "no place for the output": (
         lambda d: ["evaluate", "-m", d.model, d / "a", d / "b", "--output", d / "no" / "where"],

@@ -1,0 +1,478 @@
+"""Stopped at any instant and started again, a training ends in the same bits as if nothing had happened."""
+
+import hashlib
+import json
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from command import Nursery, Ran, call, settings, write_lines
+
+from dragoman.config import read_setting
+from dragoman.data.corpus import open_corpus
+from dragoman.errors import ConfigError, FolderError, TrainingError
+from dragoman.store import lock, tensors
+from dragoman.store.folder import ModelFolder
+from dragoman.train import loop, step
+from dragoman.train.loop import Loop
+from dragoman.train.prepare import Prepared, Sources, prepare
+from dragoman.train.watcher import Progress, Validation
+
+TINY: dict[str, object] = {
+    "text__vocab_size": 272,
+    "text__bpe_dropout": 0.2,
+    "model__d_model": 16,
+    "model__num_heads": 2,
+    "model__num_encoder_layers": 1,
+    "model__num_decoder_layers": 1,
+    "model__d_ff": 24,
+    "model__dropout": 0.1,
+    "train__schedule": "noam",
+    "train__learning_rate": 5e-3,
+    "train__warmup_steps": 10,
+    "train__threads": 1,
+    "train__validate_limit": 3,
+}
+SHORT: dict[str, object] = {**TINY, "data__batch_tokens": 16, "train__accumulate": 3, "train__steps": 16}
+"""Few pairs, two or three a batch, so that three epochs are soon over."""
+
+LONG: dict[str, object] = {
+    **TINY,
+    "data__batch_tokens": 128,
+    "train__accumulate": 2,
+    "train__steps": 40,
+    "train__save_every": 5,
+    "train__validate_every": 20,
+}
+
+
+def corpus(folder: Path, count: int) -> tuple[Path, Path]:
+    """Two files of digits."""
+    draws = random.Random(count)
+    lines = [" ".join(draws.choices("0123456789", k=draws.randint(1, 7))) for _ in range(count)]
+    return write_lines(folder / "train.src", lines), write_lines(folder / "train.tgt", [line[::-1] for line in lines])
+
+
+def train(files: tuple[Path, Path], out: Path, *more: object, **values: object) -> Ran:
+    """`dragoman train` in this process, with the same pairs to validate on."""
+    return call("train", *files, "--valid", *files, "--out", out, *settings(**{**LONG, **values}), *more)
+
+
+def fingerprint(root: Path) -> dict[str, str]:
+    """The SHA-256 of what a training leaves: the weights, and the last checkpoint without the time it took."""
+    folder = ModelFolder(root)
+    last = max(folder.checkpoints.glob("step-*"))
+    state = json.loads((last / "state.json").read_bytes())
+    for clock in ("seconds", "journal_bytes"):
+        del state["counters"][clock]
+    files = [folder.weights, *sorted(last.glob("*.safetensors"))]
+    prints = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files[1:]}
+    return {**prints, "best": hashlib.sha256(files[0].read_bytes()).hexdigest(), "state": json.dumps(state), "at": last.name}
+
+
+def check_journal(root: Path) -> None:
+    """Every event once, none torn."""
+    events = [json.loads(line) for line in (root / "journal.jsonl").read_text().splitlines()]
+    looks = [event["step"] for event in events if event["event"] == "validation"]
+    assert looks == sorted(set(looks))
+
+
+@dataclass
+class Silent:
+    """A watcher that keeps what it hears."""
+
+    messages: list[str] = field(default_factory=list)
+    looks: list[Validation] = field(default_factory=list)
+
+    def progress(self, progress: Progress) -> None:
+        """Not kept."""
+
+    def validation(self, validation: Validation) -> None:
+        """Kept."""
+        self.looks.append(validation)
+
+    def message(self, text: str) -> None:
+        """Kept."""
+        self.messages.append(text)
+
+
+def prepared_in(root: Path, files: tuple[Path, Path], **values: object) -> Prepared:
+    """A folder ready for `Loop`."""
+    corpora = open_corpus(files), open_corpus(files)
+    layers = [read_setting(setting) for setting in settings(**values) if setting != "--set"]
+    return prepare(ModelFolder.create(root), Sources(*corpora), layers, Silent())
+
+
+# Stopped at every update ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    return corpus(tmp_path_factory.mktemp("few"), 17)
+
+
+@pytest.fixture
+def batches(monkeypatch) -> Iterator[list[list[Any]]]:
+    """The ids of every batch that is learned from."""
+    seen: list[list[Any]] = []
+    real = loop.backpropagate
+
+    def watched(model: Any, group: Any, *rest: Any) -> Any:
+        seen.extend([batch.src.tolist(), batch.tgt_out.tolist()] for batch in group)
+        return real(model, group, *rest)
+
+    monkeypatch.setattr(loop, "backpropagate", watched)
+    return seen
+
+
+def run_for(prepared: Prepared, updates: int) -> None:
+    """Train, and be told to stop after some updates."""
+    left = iter(range(updates - 1, -1, -1))
+    Loop(prepared, Silent()).run(lambda: 0 if next(left) else signal.SIGTERM)
+
+
+def test_stopped_after_every_update(few, tmp_path, batches):
+    """Forty-eight batches in eight epochs, accumulated by three, cut by BPE-dropout, drawn again by every start."""
+    prepared = prepared_in(tmp_path / "whole", few, **SHORT)
+    Loop(prepared, Silent()).run(lambda: 0)
+    whole, batches[:] = list(batches), []
+    assert len(whole) == 3 * 16
+
+    prepared = prepared_in(tmp_path / "parts", few, **SHORT)
+    for _ in range(16):
+        run_for(prepared, 1)
+    assert batches == whole
+    assert fingerprint(tmp_path / "parts") == fingerprint(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("stop", [1, 5, 6, 11])
+def test_stopped_once(few, tmp_path, batches, stop):
+    Loop(prepared_in(tmp_path / "whole", few, **SHORT), Silent()).run(lambda: 0)
+    whole, batches[:] = list(batches), []
+    prepared = prepared_in(tmp_path / "parts", few, **SHORT)
+    run_for(prepared, stop)
+    Loop(prepared, Silent()).run(lambda: 0)
+    assert batches == whole
+    assert fingerprint(tmp_path / "parts") == fingerprint(tmp_path / "whole")
+
+
+def test_every_epoch_reads_every_pair_once(few, tmp_path, batches):
+    prepared = prepared_in(tmp_path / "m", few, **{**SHORT, "text__bpe_dropout": 0.0})
+    Loop(prepared, Silent()).run(lambda: 0)
+    wanted = sorted(prepared.tokens.pair(index)[0] for index in range(17))
+    read = [[index for index in row if index not in (0, 2)] for src, _ in batches for row in src]
+    for epoch in range(len(read) // 17):
+        assert sorted(read[17 * epoch : 17 * (epoch + 1)]) == wanted
+
+
+def test_adam_goes_on_with_its_moments(few, tmp_path):
+    prepared = prepared_in(tmp_path / "m", few, **SHORT)
+    run_for(prepared, 4)
+    moments = Loop(prepared, Silent()).training.optimizer.state
+    assert len(moments) == len(list(Loop(prepared, Silent()).training.model.parameters()))
+    assert all(float(state["step"]) == 4 and float(state["exp_avg_sq"].sum()) >= 0 for state in moments.values())
+    assert any(float(state["exp_avg"].abs().sum()) > 0 for state in moments.values())
+
+
+# Killed --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    return corpus(tmp_path_factory.mktemp("many"), 120)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A training that nobody disturbed: what it left, and how long it took."""
+
+    root: Path
+    fingerprint: dict[str, str]
+    seconds: float
+
+
+def command(files: tuple[Path, Path], out: Path, **values: object) -> list[object]:
+    """Arguments of the training that is killed."""
+    return ["train", *files, "--valid", *files, "--out", out, *settings(**{**LONG, **values})]
+
+
+@pytest.fixture(scope="module")
+def whole(many, nursery, tmp_path_factory) -> Whole:
+    root = tmp_path_factory.mktemp("whole") / "model"
+    started = time.monotonic()
+    assert nursery.start(root.with_suffix(".log"), *command(many, root)).wait() == 0
+    return Whole(root, fingerprint(root), time.monotonic() - started)
+
+
+def kill_and_resume(
+    nursery: Nursery, files: tuple[Path, Path], folder: Path, whole: Whole, kills: int, seed: int
+) -> None:
+    """Kill ``kills`` trainings in turn, each in one of as many folders as it takes, and let each folder come to its end."""
+    draws, killed, folders = random.Random(seed), 0, 0
+    while killed < kills:
+        folders += 1
+        root = folder / str(folders)
+        code = -1
+        while code:
+            child = nursery.start(root.with_suffix(".log"), *command(files, root))
+            if killed < kills:
+                time.sleep(draws.uniform(0.0, 0.5 * whole.seconds))
+                child.kill(signal.SIGKILL)
+            code = child.wait()
+            assert code in (0, -signal.SIGKILL), f"seed {seed}: {root.with_suffix('.log').read_text()}"
+            killed += code != 0
+        assert fingerprint(root) == whole.fingerprint, f"seed {seed}, folder {folders}"
+        check_journal(root)
+        assert not [path for path in root.rglob(".*") if path.name.startswith((".tmp", ".trash"))]
+
+
+def test_killed_at_random_instants(nursery, many, whole, tmp_path):
+    kill_and_resume(nursery, many, tmp_path, whole, kills=6, seed=_seed())
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_random_instants(nursery, many, whole, tmp_path):
+    kill_and_resume(nursery, many, tmp_path, whole, kills=20, seed=_seed())
+
+
+def _seed() -> int:
+    """A new one each time; printed when a test fails."""
+    return time.time_ns() % 2**32
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+def test_asked_to_stop(nursery, many, whole, tmp_path, number, code):
+    root = tmp_path / "model"
+    child = nursery.start(tmp_path / "log", *command(many, root))
+    child.wait_for("update 1 of")
+    child.kill(number)
+    assert child.wait() == code
+    last_line = child.log.read_text().splitlines()[-1]
+    [saved] = [path.name for path in ModelFolder(root).checkpoints.glob("step-*")][-1:]
+    assert last_line == f"stopped at update {int(saved[5:])}; the same command goes on from there"
+    assert nursery.start(tmp_path / "log", *command(many, root)).wait() == 0
+    assert fingerprint(root) == whole.fingerprint
+
+
+def test_asked_twice(nursery, many, whole, tmp_path):
+    root = tmp_path / "model"
+    child = nursery.start(tmp_path / "log", *command(many, root))
+    child.wait_for("update 1 of")
+    child.kill(signal.SIGTERM)
+    child.kill(signal.SIGTERM)
+    assert child.wait() in (143, -signal.SIGTERM)
+    assert nursery.start(tmp_path / "log", *command(many, root)).wait() == 0
+    assert fingerprint(root) == whole.fingerprint
+
+
+# Damaged -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copy(whole, tmp_path) -> Path:
+    """The undisturbed training, to be harmed."""
+    return Path(shutil.copytree(whole.root, tmp_path / "model"))
+
+
+def checkpoints(root: Path) -> list[Path]:
+    """Oldest first."""
+    return sorted(ModelFolder(root).checkpoints.glob("step-*"))
+
+
+def flip(path: Path) -> None:
+    """One bit."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+HARMS: dict[str, Callable[[Path], Any]] = {
+    "bit": lambda checkpoint: flip(checkpoint / "optimizer.safetensors"),
+    "cut": lambda checkpoint: (checkpoint / "model.safetensors").write_bytes(b"\x08"),
+    "state": lambda checkpoint: (checkpoint / "state.json").write_text("{}"),
+    "missing": lambda checkpoint: (checkpoint / "average.safetensors").unlink(),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_damaged_checkpoint_falls_back(many, whole, copy, harm):
+    older, newest = checkpoints(copy)
+    HARMS[harm](newest)
+    ran = train(many, copy)
+    assert ran.code == 0
+    assert f"checkpoint {newest.name} is damaged and not used: " in ran.err
+    assert f"resuming after update {int(older.name[5:])}\n" in ran.err
+    assert fingerprint(copy) == whole.fingerprint
+    check_journal(copy)
+
+
+def test_all_damaged_is_refused(many, copy):
+    weights = (copy / "model.safetensors").read_bytes()
+    for checkpoint in checkpoints(copy):
+        flip(checkpoint / "model.safetensors")
+    names = [checkpoint.name for checkpoint in checkpoints(copy)]
+    ran = train(many, copy)
+    assert ran.code == 2
+    said = ran.err.splitlines()[-1]
+    assert said.startswith("dragoman: every checkpoint in")
+    assert all(name in said for name in names)
+    assert [checkpoint.name for checkpoint in checkpoints(copy)] == names
+    assert (copy / "model.safetensors").read_bytes() == weights
+
+
+def test_a_lost_journal_costs_nothing_else(many, whole, copy):
+    (copy / "journal.jsonl").unlink()
+    shutil.rmtree(checkpoints(copy)[-1])
+    assert train(many, copy).code == 0
+    assert fingerprint(copy) == whole.fingerprint
+    check_journal(copy)
+
+
+# Refused -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_start_is_refused(many, copy):
+    with lock.hold(ModelFolder(copy).lock):
+        ran = train(many, copy)
+    assert ran.code == 2
+    assert "is being trained by process" in ran.err
+    assert train(many, copy).code == 0
+
+
+def test_of_simultaneous_starts_one_runs(nursery, many, whole, tmp_path):
+    root = tmp_path / "model"
+    children = [nursery.start(tmp_path / f"log{number}", *command(many, root)) for number in range(3)]
+    codes = [child.wait() for child in children]
+    assert sorted(codes) == [0, 2, 2]
+    for child, code in zip(children, codes, strict=True):
+        assert ("is being trained by process" in child.log.read_text()) == (code == 2)
+    assert fingerprint(root) == whole.fingerprint
+
+
+def test_changed_data_are_refused(many, copy, tmp_path):
+    src, tgt = (Path(shutil.copy(path, tmp_path)) for path in many)
+    assert train((src, tgt), copy).code == 0, "the same content in another place is the same data"
+    with src.open("a") as more_src, tgt.open("a") as more_tgt:
+        more_src.write("1 2\n")
+        more_tgt.write("2 1\n")
+    before = fingerprint(copy)
+    ran = train((src, tgt), copy)
+    assert ran.code == 2
+    assert "the data are not those" in ran.err
+    assert "--accept-changed-data" in ran.err
+    assert train((src, tgt), copy, "--accept-changed-data").code == 0
+    assert fingerprint(copy) == before
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("train__learning_rate", 1e-3, "train.learning_rate=0.005, not 0.001"),
+        ("model__d_model", 32, "model.d_model=16, not 32"),
+        ("text__vocab_size", 300, "text.vocab_size=272, not 300"),
+        ("data__batch_tokens", 256, "data.batch_tokens=128, not 256"),
+        ("train__seed", 2, "train.seed=1, not 2"),
+        ("train__schedule", "linear", "train.schedule='noam', not 'linear'"),
+    ],
+)
+def test_a_changed_setting_is_refused(many, copy, key, value, said):
+    ran = train(many, copy, **{key: value})
+    assert ran.code == 2
+    assert said in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_what_may_change_changes(many, copy):
+    ran = train(many, copy, train__steps=42, train__keep=1, search__beam_size=3)
+    assert ran.code == 0
+    assert [path.name for path in checkpoints(copy)] == ["step-00000042"]
+    written = (copy / "config.toml").read_text()
+    assert "beam_size = 3\n" in written
+    assert "steps = 42\n" in written
+    assert call("translate", "--model", copy, "1 2").code == 0
+
+
+def test_the_end_of_a_schedule_does_not_move(few, tmp_path):
+    prepared_in(tmp_path / "m", few, **{**SHORT, "train__schedule": "cosine"})
+    with pytest.raises(ConfigError, match=r"train\.steps=16, not 20"):
+        prepared_in(tmp_path / "m", few, **{**SHORT, "train__schedule": "cosine", "train__steps": 20})
+
+
+def test_a_folder_without_training_is_not_begun_anew(many, copy):
+    shutil.rmtree(copy / "training")
+    ran = train(many, copy)
+    assert ran.code == 2
+    assert "without its training/ part" in ran.err
+
+
+# Not finite ----------------------------------------------------------------------------------------------------------
+
+
+def finite(weights: dict[str, torch.Tensor]) -> bool:
+    return all(bool(torch.isfinite(tensor).all()) for tensor in weights.values())
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_what_is_not_finite_is_skipped_and_counted(few, tmp_path, monkeypatch, number, where):
+    prepared = prepared_in(tmp_path / "m", few, **SHORT)
+    training = Loop(prepared, Silent())
+    calls = iter(range(10**6))
+    if where == "loss":
+        real = step.token_loss
+        # The middle batch of the fourth update, and of no other.
+        monkeypatch.setattr(step, "token_loss", lambda *args: real(*args) * (number if next(calls) == 10 else 1.0))
+    else:
+        output = training.training.model.output.weight
+        output.register_hook(lambda gradient: gradient * (number if next(calls) == 10 else 1.0))
+    counters = training.run(lambda: 0).counters
+    assert (counters.step, counters.skipped, counters.bad_steps) == (16, 1, 0)
+    events = [json.loads(line) for line in prepared.folder.journal.read_text().splitlines()]
+    assert [event["step"] for event in events if event["event"] == "skipped"] == [4]
+    assert finite(tensors.read_tensors(prepared.folder.weights))
+    last = max(prepared.folder.checkpoints.glob("step-*"))
+    assert finite(tensors.read_tensors(last / "model.safetensors"))
+    moments = tensors.read_tensors(last / "optimizer.safetensors")
+    assert finite(moments)
+    assert {float(moment) for name, moment in moments.items() if name.endswith(".step")} == {15.0}
+
+
+def test_too_many_in_a_row_end_it(few, tmp_path, monkeypatch):
+    prepared = prepared_in(tmp_path / "m", few, **{**SHORT, "train__max_bad_steps": 3, "train__save_every": 2})
+    real, calls = step.token_loss, iter(range(10**6))
+    monkeypatch.setattr(step, "token_loss", lambda *args: real(*args) * (float("nan") if next(calls) >= 15 else 1.0))
+    watcher = Silent()
+    with pytest.raises(TrainingError, match="3 updates in a row"):
+        Loop(prepared, watcher).run(lambda: 0)
+    assert [text for text in watcher.messages if "skipped" in text] == [
+        f"update {number} skipped: loss nan, gradient norm nan" for number in (6, 7, 8)
+    ]
+    assert finite(tensors.read_tensors(max(prepared.folder.checkpoints.glob("step-*")) / "model.safetensors"))
+
+
+def test_a_validation_that_is_not_finite_is_never_the_best(few, tmp_path, monkeypatch):
+    prepared = prepared_in(tmp_path / "m", few, **{**SHORT, "train__validate_every": 8})
+    real, calls = loop.validation.mean_loss, iter([float("nan"), 0.0])
+    monkeypatch.setattr(loop.validation, "mean_loss", lambda *args: real(*args) + next(calls))
+    watcher = Silent()
+    counters = Loop(prepared, watcher).run(lambda: 0).counters
+    assert [look.is_best for look in watcher.looks] == [False, True]
+    assert counters.best_step == 16
+    assert b"NaN" not in prepared.folder.journal.read_bytes()
+
+
+def test_no_sound_checkpoint_is_an_error_of_the_folder(few, tmp_path):
+    prepared = prepared_in(tmp_path / "m", few, **SHORT)
+    run_for(prepared, 1)
+    flip(next(prepared.folder.checkpoints.glob("step-*")) / "state.json")
+    watcher = Silent()
+    with pytest.raises(FolderError, match="every checkpoint in .* is damaged"):
+        Loop(prepared, watcher)
+    assert "damaged and not used" in watcher.messages[0]
