@@ -173,8 +173,8 @@ def test_a_cache_is_a_value() -> None:
     assert torch.equal(second, model.step(torch.tensor([[4], [5], [6]]), stepped)[0])
 
 
-def test_beams_and_the_grouped_reading_of_memory() -> None:
-    """Rows of one sentence side by side are attended together; the same rows mixed up are not, and equal it."""
+def test_the_order_of_beams_does_not_matter() -> None:
+    """Rows of one sentence read its keys together, whether they stand side by side or not."""
     model = toy_model()
     _, cache = model.step(torch.tensor([[1], [1], [1]]), start(model, SOURCES))
     grouped = cache.select(torch.tensor([0, 0, 1, 1, 2, 2]))

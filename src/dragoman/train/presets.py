@@ -64,13 +64,14 @@ def _tiny(size: CorpusSize) -> Layer:
 
 def _small(size: CorpusSize) -> Layer:
     return {
-        "text": {"vocab_size": 4000, "bpe_dropout": 0.05},
-        "model": {**PRESETS["tiny"], "norm_first": True, "dropout": 0.2},
+        "text": {"vocab_size": 4000},
+        "model": {**PRESETS["tiny"], "norm_first": True, "dropout": 0.1},
         "data": {"batch_tokens": 512},
         "train": {
-            "learning_rate": 2.5e-3,
-            "warmup_steps": 1000,
-            **_length(size, epochs=25, batch_tokens=512, every=1000),
+            "learning_rate": 3e-3,
+            "warmup_steps": 800,
+            "schedule": "cosine",
+            **_length(size, epochs=14, batch_tokens=512, every=1000),
         },
     }
 

@@ -1,6 +1,8 @@
 """The cache as a value: what it drops, and what it shares."""
 
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.data.batch import pad
 from dragoman.model.cache import DecoderCache
@@ -49,6 +51,19 @@ def test_joining_pads_the_shorter_memory() -> None:
     assert joined.memory_mask.tolist() == [[True, True, False, False], [True] * 4]
     assert joined.sentences.tolist() == [0, 1]
     assert joined.filled.shape == (2, 0)
+
+
+@given(st.lists(st.integers(0, 3), max_size=12))
+def test_every_row_has_a_place_in_its_sentences_column(sentences: list[int]) -> None:
+    """Places fill each column from the top and no place is taken twice."""
+    cache = DecoderCache(
+        (), torch.zeros(len(sentences), 0).bool(), torch.ones(4, 2).bool(), torch.tensor(sentences).long()
+    )
+    places = cache.places.tolist()
+    assert [place % 4 for place in places] == sentences
+    for sentence in range(4):
+        ranks = [place // 4 for place in places if place % 4 == sentence]
+        assert ranks == list(range(len(ranks)))
 
 
 def test_selecting_from_a_fresh_cache() -> None:
