@@ -8,8 +8,10 @@ import os
 import signal
 import sys
 
+import matplotlib.backends.backend_agg
 import matplotlib.figure  # noqa: F401
 import torch
+import torch._dynamo  # what the first optimizer of a process imports, in seconds
 
 import dragoman.train.finish
 import dragoman.train.loop  # noqa: F401

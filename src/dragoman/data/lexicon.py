@@ -168,14 +168,14 @@ NOUNS = (
     Noun("door", "doors", "porte", "portes", F, "opening"),
     Noun("window", "windows", "fenêtre", "fenêtres", F, "opening"),
     Noun("house", "houses", "maison", "maisons", F, "building"),
-    Noun("school", "schools", "école", "écoles", F, "building"),
-    Noun("church", "churches", "église", "églises", F, "building"),
-    Noun("station", "stations", "gare", "gares", F, "building"),
-    Noun("hotel", "hotels", "hôtel", "hôtels", M, "building"),
-    Noun("castle", "castles", "château", "châteaux", M, "building"),
-    Noun("kitchen", "kitchens", "cuisine", "cuisines", F, "room"),
-    Noun("garden", "gardens", "jardin", "jardins", M, "outdoors"),
-    Noun("park", "parks", "parc", "parcs", M, "outdoors"),
+    Noun("school", "", "école", "", F, "building"),
+    Noun("church", "", "église", "", F, "building"),
+    Noun("station", "", "gare", "", F, "building"),
+    Noun("hotel", "", "hôtel", "", M, "building"),
+    Noun("castle", "", "château", "", M, "building"),
+    Noun("kitchen", "", "cuisine", "", F, "room"),
+    Noun("garden", "", "jardin", "", M, "outdoors"),
+    Noun("park", "", "parc", "", M, "outdoors"),
     Noun("market", "", "marché", "", M, "outdoors"),
     Noun("field", "fields", "champ", "champs", M, "outdoors"),
     Noun("tree", "trees", "arbre", "arbres", M, "outdoors"),
@@ -251,7 +251,6 @@ SLEEP = Verb("sleep", "", "sleeping", "slept", ("dors", "dort", "dormons", "dorm
 PLAY = Verb("play", "", "playing", "played", ("joue", "joue", "jouons", "jouent"), "joué")
 WORK = Verb("work", "", "working", "worked", ("travaille", "travaille", "travaillons", "travaillent"), "travaillé")
 SING = Verb("sing", "", "singing", "sang", ("chante", "chante", "chantons", "chantent"), "chanté")
-RUN = Verb("run", "", "running", "", ("cours", "court", "courons", "courent"))
 EAT = Verb("eat", "", "eating", "ate", ("mange", "mange", "mangeons", "mangent"), "mangé")
 DRINK = Verb("drink", "", "drinking", "drank", ("bois", "boit", "buvons", "boivent"), "bu")
 BUY = Verb("buy", "", "buying", "bought", ("achète", "achète", "achetons", "achètent"), "acheté")

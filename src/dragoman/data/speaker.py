@@ -62,6 +62,8 @@ PRONOUNS = (
 )
 NOUN = {noun.english: noun for noun in NOUNS}
 ADJECTIVE = {adjective.english: adjective for adjective in ADJECTIVES}
+DESCRIBED = 0.27
+"""Share of the nouns that have an adjective."""
 WHO = Phrase(("who",), ("qui",))
 NOTHING = Phrase()
 NOW = (fixed("now", "maintenant"), fixed("today", "aujourd'hui"))
@@ -96,7 +98,6 @@ ACTIVITIES = (
     Activity(lexicon.PLAY, "kid baby pet"),
     Activity(lexicon.WORK, "person kin", "garden kitchen field school hotel castle park"),
     Activity(lexicon.SING, PEOPLE),
-    Activity(lexicon.RUN, BEINGS, "park field garden"),
     Activity(lexicon.EAT, BEINGS),
 )
 DEEDS = (
@@ -219,7 +220,7 @@ class Speaker:
 
     def _state(self, _: Naming) -> Clause:
         noun = self._noun(f"{BEINGS} {THINGS} meal drink mass furniture container vehicle opening building room")
-        subject = self._known(noun)
+        subject = self._known(noun, described=0)
         fitting = [ADJECTIVE[name] for name in lexicon.STATES[noun.kind].split()]
         adjective = self._one([adjective for adjective in fitting if _fits(adjective, subject)])
         form = adjective.form(bool(subject.feminine), subject.person.plural)
@@ -280,15 +281,15 @@ class Speaker:
     def _subject(self, noun: Noun) -> Phrase:
         return self._known(noun) if self._is(0.82) else self._some(noun)
 
-    def _known(self, noun: Noun) -> Phrase:
-        if noun.kind in PEOPLE.split() and self._is(0.42):
+    def _known(self, noun: Noun, described: float = DESCRIBED) -> Phrase:
+        if noun.kind in PEOPLE.split() and self._is(0.5):
             return self._one(PRONOUNS)
-        return self._named(noun)
+        return self._named(noun, described)
 
-    def _named(self, noun: Noun) -> Phrase:
+    def _named(self, noun: Noun, described: float = DESCRIBED) -> Phrase:
         """The, this or my: what needs no introduction."""
         plural = self._is_plural(noun, 0.33)
-        return definite(self._determiner(noun), noun, plural, self._attribute(noun))
+        return definite(self._determiner(noun), noun, plural, self._attribute(noun, described))
 
     def _some(self, noun: Noun) -> Phrase:
         """A, some or two; of one's family only my, our, their."""
@@ -362,7 +363,7 @@ class Speaker:
             return THIS
         return self._one(OWNED)
 
-    def _attribute(self, noun: Noun, share: float = 0.27) -> Adjective | None:
+    def _attribute(self, noun: Noun, share: float = DESCRIBED) -> Adjective | None:
         fitting = lexicon.ATTRIBUTES[noun.kind].split()
         return ADJECTIVE[self._one(fitting)] if fitting and self._is(share) else None
 
@@ -387,6 +388,5 @@ class Speaker:
 
 
 def _fits(adjective: Adjective, subject: Phrase) -> bool:
-    """Whether it can follow *is*: not said already, and of one form where the gender is not known."""
-    fresh = adjective.predicative and adjective.english not in subject.words
-    return fresh and (subject.feminine is not None or adjective.epicene)
+    """Whether it can follow *is*, in one form where the gender is not known."""
+    return adjective.predicative and (subject.feminine is not None or adjective.epicene)

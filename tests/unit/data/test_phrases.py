@@ -34,7 +34,6 @@ IRREGULAR_PLURALS = {
     "couteaux": "couteau",
     "chapeaux": "chapeau",
     "manteaux": "manteau",
-    "châteaux": "château",
     "bureaux": "bureau",
     "hiboux": "hibou",
 }
@@ -64,11 +63,11 @@ SINGULAR = {
 }
 PLURAL = listed("les des aux mes nos leurs ces deux trois")
 SINGULAR_VERBS = listed(
-    "est a dort joue travaille chante court mange boit achète lit lave ouvre regarde cherche porte va revient voit "
+    "est a dort joue travaille chante mange boit achète lit lave ouvre regarde cherche porte va revient voit "
     "veut aime"
 )
 PLURAL_VERBS = listed(
-    "sont ont dorment jouent travaillent chantent courent mangent boivent achètent lisent lavent ouvrent regardent "
+    "sont ont dorment jouent travaillent chantent mangent boivent achètent lisent lavent ouvrent regardent "
     "cherchent portent vont reviennent voient veulent aiment"
 )
 

@@ -7,7 +7,23 @@ from dragoman.errors import DataError, RequestError
 from dragoman.evaluate.bootstrap import Comparison, Difference, compare
 from dragoman.evaluate.metrics import evaluate
 
-WORDS = ("the", "a", "small", "old", "cat", "dog", "house", "tree", "sees", "finds", "has", "on", "under", "near", "not")
+WORDS = (
+    "the",
+    "a",
+    "small",
+    "old",
+    "cat",
+    "dog",
+    "house",
+    "tree",
+    "sees",
+    "finds",
+    "has",
+    "on",
+    "under",
+    "near",
+    "not",
+)
 
 
 def corpus(lines: int, seed: int) -> list[str]:
