@@ -312,9 +312,10 @@ class Speaker:
 
     def _described_as(self, noun: Noun) -> Phrase:
         """What something is said to be: my cat, a cat, cats."""
-        if self._is(0.5):
-            return self._named(noun)
         plural = self._is_plural(noun, 0.3)
+        if self._is(0.5):
+            determiner = self._determiner(noun)
+            return definite(THE if determiner is THIS else determiner, noun, plural, self._attribute(noun))
         what = indefinite(noun, plural, self._attribute(noun)).steadfast()
         return replace(what, english=what.english[1:]) if plural or noun.mass else what
 
