@@ -34,6 +34,7 @@ class TrainingProgress:
         visible = self._console.is_terminal
         self._task = self._bar.add_task("", total=None, facts="", visible=False) if visible else None
         self._next_line = 0.0
+        self._bleu = ""
 
     def __enter__(self) -> Self:
         if self._task is not None:
@@ -49,8 +50,8 @@ class TrainingProgress:
     def progress(self, progress: Progress) -> None:
         """Move the bar; in a pipe write a line now and then."""
         facts = (
-            f"epoch {progress.epoch + 1}  loss {progress.loss:.2f}  {progress.tokens_per_second:,.0f} tokens/s"
-            f"  {spell(progress.seconds_left)} left"
+            f"epoch {progress.epoch + 1}  loss {progress.loss:.2f}{self._bleu}"
+            f"  {progress.tokens_per_second:,.0f} tokens/s  {spell(progress.seconds_left)} left"
         )
         if self._task is not None:
             self._bar.update(self._task, completed=progress.step, total=progress.steps, facts=facts, visible=True)
@@ -61,6 +62,7 @@ class TrainingProgress:
     def validation(self, validation: Validation) -> None:
         """Write a line with the scores."""
         best = "  best so far" if validation.is_best else ""
+        self._bleu = f"  BLEU {validation.bleu:.1f}"
         self.message(
             f"update {validation.step:,}: validation loss {validation.loss:.3f}, BLEU {validation.bleu:.1f},"
             f" chrF {validation.chrf:.1f}{best}  | {validation.example[:60]}"

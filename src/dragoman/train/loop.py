@@ -61,6 +61,7 @@ class Loop:
 
     def run(self, stop: Callable[[], int]) -> Outcome:
         """Train until done, or until ``stop`` answers with the number of a signal; then save and return."""
+        begun = self.training.counters.step
         batches = self._reader().read(self.training.counters.place)
         while self.training.counters.step < self.config.steps and not self._is_stale():
             group = list(islice(batches, self.config.accumulate))
@@ -69,7 +70,8 @@ class Loop:
             if signal_number := stop():
                 self._save()
                 return Outcome(self.training.counters, self.parameters, signal_number)
-        self._save()
+        if self.training.counters.step > begun:
+            self._save()
         return Outcome(self.training.counters, self.parameters)
 
     def _begin(self) -> Training:
