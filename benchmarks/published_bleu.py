@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sacrebleu.metrics.bleu import BLEU
-from sacremoses import MosesPunctNormalizer, MosesTokenizer
+from sacremoses import MosesPunctNormalizer, MosesTokenizer  # type: ignore[import-untyped]
 
 from dragoman.errors import DataError
 from dragoman.evaluate.metrics import evaluate

@@ -65,9 +65,7 @@ def done(*arguments: object, stdin: bytes = b"") -> Ran:
 def spawn(*arguments: object, **options: Any) -> "subprocess.Popen[bytes]":
     """The command line in a process of its own, its three streams being pipes."""
     pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [*PYTHON_M, *map(str, arguments)], stdin=pipe, stdout=pipe, stderr=pipe, **options
-    )
+    return subprocess.Popen([*PYTHON_M, *map(str, arguments)], stdin=pipe, stdout=pipe, stderr=pipe, **options)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,14 @@ PIECES = 320
 
 def toy_settings(**changes: dict[str, Any]) -> Config:
     """Sizes that differ wherever they may; ``changes`` are sections."""
-    model = {"d_model": 16, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 2, "d_ff": 24, "dropout": 0.0}
+    model = {
+        "d_model": 16,
+        "num_heads": 2,
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 2,
+        "d_ff": 24,
+        "dropout": 0.0,
+    }
     own = {"text": {"vocab_size": PIECES}, "model": {**model, "tied": "none"}, "data": {"max_length": 80}}
     return merge([own, changes])
 

@@ -74,7 +74,12 @@ def fingerprint(root: Path) -> dict[str, str]:
         del state["counters"][clock]
     files = [folder.weights, *sorted(last.glob("*.safetensors"))]
     prints = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files[1:]}
-    return {**prints, "best": hashlib.sha256(files[0].read_bytes()).hexdigest(), "state": json.dumps(state), "at": last.name}
+    return {
+        **prints,
+        "best": hashlib.sha256(files[0].read_bytes()).hexdigest(),
+        "state": json.dumps(state),
+        "at": last.name,
+    }
 
 
 def check_journal(root: Path) -> None:

@@ -160,7 +160,12 @@ CASES: dict[str, Case] = {
         ["tokenizer.json", "damaged"],
     ),
     "foreign configuration": (
-        lambda d: ["translate", "-m", d.spoilt("config.toml", lambda b: b.replace(b"d_model = 16", b"d_model = 32")), "x"],
+        lambda d: [
+            "translate",
+            "-m",
+            d.spoilt("config.toml", lambda b: b.replace(b"d_model = 16", b"d_model = 32")),
+            "x",
+        ],
         ["config.toml says model.d_model=32", "trained with 16"],
     ),
     "configuration of another program": (
@@ -168,7 +173,12 @@ CASES: dict[str, Case] = {
         ["config.toml"],
     ),
     "foreign tokenizer": (
-        lambda d: ["translate", "-m", d.spoilt("tokenizer.json", lambda b: b'{"model": {"vocab": {}, "merges": []}}'), "x"],
+        lambda d: [
+            "translate",
+            "-m",
+            d.spoilt("tokenizer.json", lambda b: b'{"model": {"vocab": {}, "merges": []}}'),
+            "x",
+        ],
         ["tokenizer.json", "damaged"],
     ),
     # requests

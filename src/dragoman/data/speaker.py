@@ -157,7 +157,7 @@ class Speaker:
             self._deed: 20,
             self._condition: 14,
             self._liking: 5,
-            self._journey: 9,
+            self._journey: 11,
             self._feeling: 3,
             self._fear: 3,
         }
@@ -258,9 +258,9 @@ class Speaker:
             subject, place = naming(self._noun("cattle")), self._fields(english, french)
         else:
             subject, place = naming(self._noun(PEOPLE)), self._destination(english, french)
-        if subject.feminine is None:
-            return doing(subject, verb, place + self._when(*NOW))
-        return self._told(subject, verb, place)
+        if subject.feminine is not None and self._is(0.45):
+            return done(subject, verb, place + self._when(YESTERDAY))
+        return doing(subject, verb, place + self._when(*NOW))
 
     def _feeling(self, naming: Naming) -> Clause:
         return feeling(naming(self._noun(BEINGS)), self._one(FEELINGS))

@@ -49,10 +49,8 @@ ADJECTIVES = {
     "noir noirs noire noires",
     "blanc blancs blanche blanches",
     "rouge rouges rouge rouges",
-    "chaud chauds chaude chaudes",
     "froid froids froide froides",
     "heureux heureux heureuse heureuses",
-    "fatigué fatigués fatiguée fatiguées",
     "triste tristes triste tristes",
     "malade malades malade malades",
 }
@@ -63,8 +61,7 @@ SINGULAR = {
 }
 PLURAL = listed("les des aux mes nos leurs ces deux trois")
 SINGULAR_VERBS = listed(
-    "est a dort joue travaille chante mange boit achète lit lave ouvre regarde cherche porte va revient voit "
-    "veut aime"
+    "est a dort joue travaille chante mange boit achète lit lave ouvre regarde cherche porte va revient voit veut aime"
 )
 PLURAL_VERBS = listed(
     "sont ont dorment jouent travaillent chantent mangent boivent achètent lisent lavent ouvrent regardent "
@@ -97,6 +94,7 @@ def forms(adjective: str) -> dict[str, set[str]]:
 
 
 ALLOWED: dict[str, set[str]] = {form: slots for line in ADJECTIVES for form, slots in forms(line).items()}
+NOMINAL = FEMININE | MASCULINE | ALLOWED.keys()
 
 
 def singular(noun: str) -> str:
@@ -137,14 +135,14 @@ def test_the_pairs_are_distinct_on_both_sides_and_always_the_same(pairs: list[tu
     assert len(pairs) == SIZE == len({english for english, _ in pairs}) == len({french for _, french in pairs})
     assert pairs[0] == SHOWPIECE
     digest = hashlib.sha256("".join(f"{english}\t{french}\n" for english, french in pairs).encode()).hexdigest()
-    assert digest.startswith("PIN"), "the language has changed: train the models that were trained on it again"
+    assert digest.startswith("7db056aba109"), "the language has changed: train the models that were trained on it again"
 
 
 def test_no_sentence_has_two_translations() -> None:
     speaker = Speaker(Random(5).random)
     french_of: dict[str, str] = {}
     english_of: dict[str, str] = {}
-    for _ in range(15_000):
+    for _ in range(8_000):
         english, french, _ = speaker.sentence()
         assert french_of.setdefault(english, french) == french
         assert english_of.setdefault(french, english) == english
@@ -209,10 +207,7 @@ def test_subject_and_verb_agree(pairs: list[tuple[str, str]]) -> None:
     checked = Counter[str]()
     for _, french in pairs:
         words = [word for word in tokens(french) if word not in ("ne", "n'")]
-        if words[0] not in (*SINGULAR, *PLURAL) or not {*ALLOWED}.union(FEMININE, MASCULINE) & {
-            words[1],
-            singular(words[1]),
-        }:
+        if words[0] not in (*SINGULAR, *PLURAL) or not NOMINAL & {words[1], singular(words[1])}:
             continue
         verb = next((word for word in words[2:5] if word in SINGULAR_VERBS | PLURAL_VERBS), "")
         assert verb in (PLURAL_VERBS if words[0] in PLURAL else SINGULAR_VERBS), french
