@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from toys import toy_tokenizer
 
 from dragoman.config import Config, merge
 from dragoman.model.build import build, initialize, named_weights
 from dragoman.model.families import EncoderDecoder
 from dragoman.store.folder import ModelFolder
 from dragoman.text.tokenizer import EOS
+from toys import toy_tokenizer
 
 PIECES = 320
 """Of the tokenizer; 259 of them are bytes and special ones."""

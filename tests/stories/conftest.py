@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from command import PYTHON_M, Nursery, write_lines
 
 LONGEST = 5

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import PYTHON_M, call, done, settings, spawn, write_lines
 
 import dragoman
+from command import PYTHON_M, call, done, settings, spawn, write_lines
 from dragoman.store import tensors
 
 LINES = ["1 2 3", "", "4 5 6 7", "  ", "9 0 8"]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import torch
-from command import Nursery, Ran, call, settings, write_lines
 
+from command import Nursery, Ran, call, settings, write_lines
 from dragoman.config import read_setting
 from dragoman.data.corpus import open_corpus
 from dragoman.errors import ConfigError, FolderError, TrainingError

@@ -5,7 +5,6 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from folders import PIECES, random_model, toy_settings, write_model
 
 import dragoman
 from dragoman.engine.loading import load, read_model, read_tokenizers, source_limit
@@ -14,6 +13,7 @@ from dragoman.errors import FolderError
 from dragoman.model.build import named_weights
 from dragoman.store import tensors
 from dragoman.store.folder import ModelFolder
+from folders import PIECES, random_model, toy_settings, write_model
 
 LINES = ["one", "two three", "", "Straße 12, 我喜欢"]
 

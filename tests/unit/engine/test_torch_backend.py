@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from folders import PIECES, random_model, toy_settings
 
 from dragoman.engine.torch_backend import TorchBackend
 from dragoman.text.tokenizer import BOS, EOS, PAD
+from folders import PIECES, random_model, toy_settings
 
 KNOWN = PIECES - 3
 """As if the tokenizer had three pieces fewer than the vocabulary, which is padded."""

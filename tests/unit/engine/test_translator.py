@@ -6,8 +6,6 @@ from collections import Counter
 
 import pytest
 import torch
-from folders import PIECES, random_model, toy_settings, write_model
-from toys import toy_tokenizer
 
 from dragoman.config import SearchConfig
 from dragoman.engine import translator as engine
@@ -16,6 +14,8 @@ from dragoman.engine.torch_backend import TorchBackend
 from dragoman.engine.translator import GROWTH, Translator
 from dragoman.errors import RequestError
 from dragoman.text.tokenizer import BOS, EOS, PAD
+from folders import PIECES, random_model, toy_settings, write_model
+from toys import toy_tokenizer
 
 WORDS = "the cat is on a mat dog under table 我 喜欢 ! , łódź 12".split()
 
