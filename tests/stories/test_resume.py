@@ -219,7 +219,7 @@ def whole(many, nursery, tmp_path_factory) -> Whole:
 def kill_and_resume(
     nursery: Nursery, files: tuple[Path, Path], folder: Path, whole: Whole, kills: int, seed: int
 ) -> None:
-    """Kill ``kills`` trainings in turn, each in one of as many folders as it takes, and let each folder come to its end."""
+    """Kill ``kills`` trainings in turn, each in one of as many folders as it takes, and let each come to its end."""
     draws, killed, folders = random.Random(seed), 0, 0
     while killed < kills:
         folders += 1

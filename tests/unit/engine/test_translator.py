@@ -20,11 +20,11 @@ from toys import toy_tokenizer
 WORDS = "the cat is on a mat dog under table 我 喜欢 ! , łódź 12".split()
 
 
-SHORT = {"max_length_ratio": 0.4, "max_length_extra": 3}
-"""Sentences that never end cost time."""
+SHORT = {"max_length_ratio": 0.3, "max_length_extra": 3}
+"""Sentences that never end cost time, the more so while shapes are checked."""
 
 
-def texts(count=20):
+def texts(count=12):
     """One to some fifty pieces each."""
     draws = random.Random(1)
     return [" ".join(draws.choices(WORDS, k=1 + place * 18 // count)) for place in draws.sample(range(count), count)]
@@ -210,7 +210,7 @@ def test_a_minimum_makes_room_for_itself(exact):
 @pytest.mark.parametrize("more", [{}, {"top_k": 5}, {"top_p": 0.7, "temperature": 2.0}])
 def test_samples_do_not_know_their_neighbours(exact, more):
     settings = look(sample=True, beam_size=2, n_best=2, seed=3, **more)
-    lines = texts()[:10]
+    lines = texts()[:6]
     together = told(exact.stream(lines, settings))
     assert told(exact.stream(lines[::-1], settings)) == together[::-1]
     assert [told(exact.stream([line], settings))[0] for line in lines] == together
@@ -237,7 +237,7 @@ def test_no_heat_breaks_it(exact, temperature):
 @pytest.mark.parametrize("prefix", ["", "我喜"])
 def test_tokens_join_to_the_greedy_translation(exact, prefix):
     greedy = look(beam_size=1)
-    for line in [*texts(), "", "   "]:
+    for line in [*texts()[::2], "", "   "]:
         pieces = list(exact.stream_tokens(line, prefix))
         [[wanted]] = exact.stream([line], greedy, prefix)
         assert "".join(pieces) == wanted.text
@@ -246,8 +246,7 @@ def test_tokens_join_to_the_greedy_translation(exact, prefix):
 
 def test_half_a_character_at_the_end_is_not_lost(exact):
     """Some of the random translations end in bytes that are no character."""
-    ends = [list(exact.stream_tokens(line))[-1][-1:] for line in texts()]
-    assert "\ufffd" in ends
+    assert any(list(exact.stream_tokens(line))[-1].endswith("\ufffd") for line in texts(40))
 
 
 def test_too_long_for_tokens(exact):
