@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dragoman.cli.progress import spell
 from dragoman.data.facts import CorpusReport, Finding, Report, SideReport
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
@@ -78,5 +79,5 @@ def _plan(report: Report) -> str:
     if report.vocab_size is not None:
         parts.append(f"{report.vocab_size:,} pieces of vocabulary")
     if report.estimated_minutes is not None:
-        parts.append(f"about {report.estimated_minutes:.0f} minutes of training on this machine")
+        parts.append(f"about {spell(60 * report.estimated_minutes)} of training on this machine")
     return "plan: " + ", ".join(parts) if parts else ""

@@ -25,6 +25,7 @@ def draw(events: Sequence[dict[str, Any]], title: str) -> bytes:
     scores.set_ylim(bottom=0)
     for axes in (losses, scores):
         axes.set_xlabel("update")
+        axes.set_xlim(left=0)
         axes.grid(alpha=0.25)
         axes.legend(frameon=False)
         axes.spines[["top", "right"]].set_visible(False)

@@ -314,7 +314,7 @@ def test_the_table_shows_texts_as_they_are(make: Maker) -> None:
     assert "usable pairs" in text
     assert "valid" in text
     assert "error: train: 1 pair will be refused" in text
-    assert "plan: preset tiny, 1,000 pieces of vocabulary, about 2 minutes of training on this machine" in text
+    assert "plan: preset tiny, 1,000 pieces of vocabulary, about 2 min of training on this machine" in text
     assert "training will refuse this" in text
     stream.truncate(0)
     odd = replace(report.findings[0], what="[bold]not markup[/bold]", level="note")
