@@ -102,6 +102,7 @@ class Nursery:
         self._process = subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self) -> Self:
+        assert self._answer() == "ready\n"
         return self
 
     def __exit__(
@@ -118,9 +119,12 @@ class Nursery:
     def ask(self, request: dict[str, Any]) -> str:
         """One request, one answer."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
         return self._process.stdout.readline()
 
 

@@ -39,6 +39,8 @@ def become(argv: list[str], log: str) -> None:
 def main() -> None:
     """Serve until standard input ends."""
     torch.set_num_threads(1)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:

@@ -6,7 +6,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,8 @@ TINY: dict[str, object] = {
     "train__threads": 1,
     "train__validate_limit": 3,
 }
-SHORT: dict[str, object] = {**TINY, "data__batch_tokens": 16, "train__accumulate": 3, "train__steps": 16}
+UPDATES = 12
+SHORT: dict[str, object] = {**TINY, "data__batch_tokens": 16, "train__accumulate": 3, "train__steps": UPDATES}
 """Few pairs, two or three a batch, so that three epochs are soon over."""
 
 LONG: dict[str, object] = {
@@ -123,9 +124,8 @@ def few(tmp_path_factory):
     return corpus(tmp_path_factory.mktemp("few"), 17)
 
 
-@pytest.fixture
-def batches(monkeypatch) -> Iterator[list[list[Any]]]:
-    """The ids of every batch that is learned from."""
+def watch(patch: pytest.MonkeyPatch) -> list[list[Any]]:
+    """The ids of every batch that is learned from, from now on."""
     seen: list[list[Any]] = []
     real = loop.backpropagate
 
@@ -133,7 +133,7 @@ def batches(monkeypatch) -> Iterator[list[list[Any]]]:
         seen.extend([batch.src.tolist(), batch.tgt_out.tolist()] for batch in group)
         return real(model, group, *rest)
 
-    monkeypatch.setattr(loop, "backpropagate", watched)
+    patch.setattr(loop, "backpropagate", watched)
     return seen
 
 
@@ -143,32 +143,38 @@ def run_for(prepared: Prepared, updates: int) -> None:
     Loop(prepared, Silent()).run(lambda: 0 if next(left) else signal.SIGTERM)
 
 
-def test_stopped_after_every_update(few, tmp_path, batches):
-    """Forty-eight batches in eight epochs, accumulated by three, cut by BPE-dropout, drawn again by every start."""
-    prepared = prepared_in(tmp_path / "whole", few, **SHORT)
+@dataclass(frozen=True)
+class Course:
+    """What a training read, and what it left."""
+
+    batches: list[list[Any]]
+    fingerprint: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def straight(few, tmp_path_factory) -> Course:
+    """Thirty-six batches in six epochs, accumulated by three and cut by BPE-dropout, at one go."""
+    prepared = prepared_in(tmp_path_factory.mktemp("straight"), few, **SHORT)
+    with pytest.MonkeyPatch.context() as patch:
+        batches = watch(patch)
+        Loop(prepared, Silent()).run(lambda: 0)
+    assert len(batches) == 3 * UPDATES
+    return Course(batches, fingerprint(prepared.folder.root))
+
+
+@pytest.mark.parametrize("stops", [[1] * UPDATES, [1], [4, 1], [UPDATES - 1]], ids=["every", "1", "4 and 5", "last"])
+def test_stopped_after_an_update(few, straight, tmp_path, monkeypatch, stops):
+    prepared = prepared_in(tmp_path / "m", few, **SHORT)
+    batches = watch(monkeypatch)
+    for updates in stops:
+        run_for(prepared, updates)
     Loop(prepared, Silent()).run(lambda: 0)
-    whole, batches[:] = list(batches), []
-    assert len(whole) == 3 * 16
-
-    prepared = prepared_in(tmp_path / "parts", few, **SHORT)
-    for _ in range(16):
-        run_for(prepared, 1)
-    assert batches == whole
-    assert fingerprint(tmp_path / "parts") == fingerprint(tmp_path / "whole")
+    assert batches == straight.batches
+    assert fingerprint(tmp_path / "m") == straight.fingerprint
 
 
-@pytest.mark.parametrize("stop", [1, 5, 6, 11])
-def test_stopped_once(few, tmp_path, batches, stop):
-    Loop(prepared_in(tmp_path / "whole", few, **SHORT), Silent()).run(lambda: 0)
-    whole, batches[:] = list(batches), []
-    prepared = prepared_in(tmp_path / "parts", few, **SHORT)
-    run_for(prepared, stop)
-    Loop(prepared, Silent()).run(lambda: 0)
-    assert batches == whole
-    assert fingerprint(tmp_path / "parts") == fingerprint(tmp_path / "whole")
-
-
-def test_every_epoch_reads_every_pair_once(few, tmp_path, batches):
+def test_every_epoch_reads_every_pair_once(few, tmp_path, monkeypatch):
+    batches = watch(monkeypatch)
     prepared = prepared_in(tmp_path / "m", few, **{**SHORT, "text__bpe_dropout": 0.0})
     Loop(prepared, Silent()).run(lambda: 0)
     wanted = sorted(prepared.tokens.pair(index)[0] for index in range(17))
@@ -406,7 +412,7 @@ def test_what_may_change_changes(many, copy):
 
 def test_the_end_of_a_schedule_does_not_move(few, tmp_path):
     prepared_in(tmp_path / "m", few, **{**SHORT, "train__schedule": "cosine"})
-    with pytest.raises(ConfigError, match=r"train\.steps=16, not 20"):
+    with pytest.raises(ConfigError, match=r"train\.steps=12, not 20"):
         prepared_in(tmp_path / "m", few, **{**SHORT, "train__schedule": "cosine", "train__steps": 20})
 
 
@@ -438,7 +444,7 @@ def test_what_is_not_finite_is_skipped_and_counted(few, tmp_path, monkeypatch, n
         output = training.training.model.output.weight
         output.register_hook(lambda gradient: gradient * (number if next(calls) == 10 else 1.0))
     counters = training.run(lambda: 0).counters
-    assert (counters.step, counters.skipped, counters.bad_steps) == (16, 1, 0)
+    assert (counters.step, counters.skipped, counters.bad_steps) == (UPDATES, 1, 0)
     events = [json.loads(line) for line in prepared.folder.journal.read_text().splitlines()]
     assert [event["step"] for event in events if event["event"] == "skipped"] == [4]
     assert finite(tensors.read_tensors(prepared.folder.weights))
@@ -446,7 +452,7 @@ def test_what_is_not_finite_is_skipped_and_counted(few, tmp_path, monkeypatch, n
     assert finite(tensors.read_tensors(last / "model.safetensors"))
     moments = tensors.read_tensors(last / "optimizer.safetensors")
     assert finite(moments)
-    assert {float(moment) for name, moment in moments.items() if name.endswith(".step")} == {15.0}
+    assert {float(moment) for name, moment in moments.items() if name.endswith(".step")} == {UPDATES - 1.0}
 
 
 def test_too_many_in_a_row_end_it(few, tmp_path, monkeypatch):
@@ -463,13 +469,13 @@ def test_too_many_in_a_row_end_it(few, tmp_path, monkeypatch):
 
 
 def test_a_validation_that_is_not_finite_is_never_the_best(few, tmp_path, monkeypatch):
-    prepared = prepared_in(tmp_path / "m", few, **{**SHORT, "train__validate_every": 8})
+    prepared = prepared_in(tmp_path / "m", few, **{**SHORT, "train__validate_every": 6})
     real, calls = loop.validation.mean_loss, iter([float("nan"), 0.0])
     monkeypatch.setattr(loop.validation, "mean_loss", lambda *args: real(*args) + next(calls))
     watcher = Silent()
     counters = Loop(prepared, watcher).run(lambda: 0).counters
     assert [look.is_best for look in watcher.looks] == [False, True]
-    assert counters.best_step == 16
+    assert counters.best_step == UPDATES
     assert b"NaN" not in prepared.folder.journal.read_bytes()
 
 
