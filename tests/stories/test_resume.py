@@ -7,58 +7,41 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from command import Nursery, Ran, call, settings, write_lines
-from dragoman.config import read_setting
-from dragoman.data.corpus import open_corpus
+from command import Nursery, Ran, call, settings
 from dragoman.errors import ConfigError, FolderError, TrainingError
 from dragoman.store import lock, tensors
 from dragoman.store.folder import ModelFolder
 from dragoman.train import loop, step
 from dragoman.train.loop import Loop
-from dragoman.train.prepare import Prepared, Sources, prepare
-from dragoman.train.watcher import Progress, Validation
+from dragoman.train.prepare import Prepared
+from trainings import TINY, Silent, corpus, prepared_in
 
-TINY: dict[str, object] = {
-    "text__vocab_size": 272,
-    "text__bpe_dropout": 0.2,
-    "model__d_model": 16,
-    "model__num_heads": 2,
-    "model__num_encoder_layers": 1,
-    "model__num_decoder_layers": 1,
-    "model__d_ff": 24,
-    "model__dropout": 0.1,
-    "train__schedule": "noam",
-    "train__learning_rate": 5e-3,
-    "train__warmup_steps": 10,
-    "train__threads": 1,
-    "train__validate_limit": 3,
-}
 UPDATES = 12
-SHORT: dict[str, object] = {**TINY, "data__batch_tokens": 16, "train__accumulate": 3, "train__steps": UPDATES}
+SHORT: dict[str, object] = {
+    **TINY,
+    "text__bpe_dropout": 0.2,
+    "data__batch_tokens": 16,
+    "train__accumulate": 3,
+    "train__steps": UPDATES,
+}
 """Few pairs, two or three a batch, so that three epochs are soon over."""
 
 LONG: dict[str, object] = {
     **TINY,
+    "text__bpe_dropout": 0.2,
     "data__batch_tokens": 128,
     "train__accumulate": 2,
     "train__steps": 40,
     "train__save_every": 5,
     "train__validate_every": 20,
 }
-
-
-def corpus(folder: Path, count: int) -> tuple[Path, Path]:
-    """Two files of digits."""
-    draws = random.Random(count)
-    lines = [" ".join(draws.choices("0123456789", k=draws.randint(1, 7))) for _ in range(count)]
-    return write_lines(folder / "train.src", lines), write_lines(folder / "train.tgt", [line[::-1] for line in lines])
 
 
 def train(files: tuple[Path, Path], out: Path, *more: object, **values: object) -> Ran:
@@ -88,32 +71,6 @@ def check_journal(root: Path) -> None:
     events = [json.loads(line) for line in (root / "journal.jsonl").read_text().splitlines()]
     looks = [event["step"] for event in events if event["event"] == "validation"]
     assert looks == sorted(set(looks))
-
-
-@dataclass
-class Silent:
-    """A watcher that keeps what it hears."""
-
-    messages: list[str] = field(default_factory=list)
-    looks: list[Validation] = field(default_factory=list)
-
-    def progress(self, progress: Progress) -> None:
-        """Not kept."""
-
-    def validation(self, validation: Validation) -> None:
-        """Kept."""
-        self.looks.append(validation)
-
-    def message(self, text: str) -> None:
-        """Kept."""
-        self.messages.append(text)
-
-
-def prepared_in(root: Path, files: tuple[Path, Path], **values: object) -> Prepared:
-    """A folder ready for `Loop`."""
-    corpora = open_corpus(files), open_corpus(files)
-    layers = [read_setting(setting) for setting in settings(**values) if setting != "--set"]
-    return prepare(ModelFolder.create(root), Sources(*corpora), layers, Silent())
 
 
 # Stopped at every update ---------------------------------------------------------------------------------------------
@@ -154,7 +111,7 @@ class Course:
 @pytest.fixture(scope="module")
 def straight(few, tmp_path_factory) -> Course:
     """Thirty-six batches in six epochs, accumulated by three and cut by BPE-dropout, at one go."""
-    prepared = prepared_in(tmp_path_factory.mktemp("straight"), few, **SHORT)
+    prepared = prepared_in(tmp_path_factory.mktemp("straight"), few, few, **SHORT)
     with pytest.MonkeyPatch.context() as patch:
         batches = watch(patch)
         Loop(prepared, Silent()).run(lambda: 0)
@@ -164,7 +121,7 @@ def straight(few, tmp_path_factory) -> Course:
 
 @pytest.mark.parametrize("stops", [[1] * UPDATES, [1], [4, 1], [UPDATES - 1]], ids=["every", "1", "4 and 5", "last"])
 def test_stopped_after_an_update(few, straight, tmp_path, monkeypatch, stops):
-    prepared = prepared_in(tmp_path / "m", few, **SHORT)
+    prepared = prepared_in(tmp_path / "m", few, few, **SHORT)
     batches = watch(monkeypatch)
     for updates in stops:
         run_for(prepared, updates)
@@ -175,7 +132,7 @@ def test_stopped_after_an_update(few, straight, tmp_path, monkeypatch, stops):
 
 def test_every_epoch_reads_every_pair_once(few, tmp_path, monkeypatch):
     batches = watch(monkeypatch)
-    prepared = prepared_in(tmp_path / "m", few, **{**SHORT, "text__bpe_dropout": 0.0})
+    prepared = prepared_in(tmp_path / "m", few, few, **{**SHORT, "text__bpe_dropout": 0.0})
     Loop(prepared, Silent()).run(lambda: 0)
     wanted = sorted(prepared.tokens.pair(index)[0] for index in range(17))
     read = [[index for index in row if index not in (0, 2)] for src, _ in batches for row in src]
@@ -184,7 +141,7 @@ def test_every_epoch_reads_every_pair_once(few, tmp_path, monkeypatch):
 
 
 def test_adam_goes_on_with_its_moments(few, tmp_path):
-    prepared = prepared_in(tmp_path / "m", few, **SHORT)
+    prepared = prepared_in(tmp_path / "m", few, few, **SHORT)
     run_for(prepared, 4)
     moments = Loop(prepared, Silent()).training.optimizer.state
     assert len(moments) == len(list(Loop(prepared, Silent()).training.model.parameters()))
@@ -411,9 +368,9 @@ def test_what_may_change_changes(many, copy):
 
 
 def test_the_end_of_a_schedule_does_not_move(few, tmp_path):
-    prepared_in(tmp_path / "m", few, **{**SHORT, "train__schedule": "cosine"})
+    prepared_in(tmp_path / "m", few, few, **{**SHORT, "train__schedule": "cosine"})
     with pytest.raises(ConfigError, match=r"train\.steps=12, not 20"):
-        prepared_in(tmp_path / "m", few, **{**SHORT, "train__schedule": "cosine", "train__steps": 20})
+        prepared_in(tmp_path / "m", few, few, **{**SHORT, "train__schedule": "cosine", "train__steps": 20})
 
 
 def test_a_folder_without_training_is_not_begun_anew(many, copy):
@@ -433,7 +390,7 @@ def finite(weights: dict[str, torch.Tensor]) -> bool:
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 @pytest.mark.parametrize("where", ["loss", "gradient"])
 def test_what_is_not_finite_is_skipped_and_counted(few, tmp_path, monkeypatch, number, where):
-    prepared = prepared_in(tmp_path / "m", few, **SHORT)
+    prepared = prepared_in(tmp_path / "m", few, few, **SHORT)
     training = Loop(prepared, Silent())
     calls = iter(range(10**6))
     if where == "loss":
@@ -456,7 +413,7 @@ def test_what_is_not_finite_is_skipped_and_counted(few, tmp_path, monkeypatch, n
 
 
 def test_too_many_in_a_row_end_it(few, tmp_path, monkeypatch):
-    prepared = prepared_in(tmp_path / "m", few, **{**SHORT, "train__max_bad_steps": 3, "train__save_every": 2})
+    prepared = prepared_in(tmp_path / "m", few, few, **{**SHORT, "train__max_bad_steps": 3, "train__save_every": 2})
     real, calls = step.token_loss, iter(range(10**6))
     monkeypatch.setattr(step, "token_loss", lambda *args: real(*args) * (float("nan") if next(calls) >= 15 else 1.0))
     watcher = Silent()
@@ -469,7 +426,7 @@ def test_too_many_in_a_row_end_it(few, tmp_path, monkeypatch):
 
 
 def test_a_validation_that_is_not_finite_is_never_the_best(few, tmp_path, monkeypatch):
-    prepared = prepared_in(tmp_path / "m", few, **{**SHORT, "train__validate_every": 6})
+    prepared = prepared_in(tmp_path / "m", few, few, **{**SHORT, "train__validate_every": 6})
     real, calls = loop.validation.mean_loss, iter([float("nan"), 0.0])
     monkeypatch.setattr(loop.validation, "mean_loss", lambda *args: real(*args) + next(calls))
     watcher = Silent()
@@ -480,7 +437,7 @@ def test_a_validation_that_is_not_finite_is_never_the_best(few, tmp_path, monkey
 
 
 def test_no_sound_checkpoint_is_an_error_of_the_folder(few, tmp_path):
-    prepared = prepared_in(tmp_path / "m", few, **SHORT)
+    prepared = prepared_in(tmp_path / "m", few, few, **SHORT)
     run_for(prepared, 1)
     flip(next(prepared.folder.checkpoints.glob("step-*")) / "state.json")
     watcher = Silent()

@@ -54,10 +54,9 @@ def _tiny(size: CorpusSize) -> Layer:
         "data": {"batch_tokens": 512},
         "train": {
             "learning_rate": 5e-3,
-            "warmup_steps": 200,
             "schedule": "cosine",
             "ema_decay": 0.99,
-            **_length(size, epochs=25, batch_tokens=512, every=400),
+            **_length(size, epochs=25, batch_tokens=512, warmup=200, every=400),
         },
     }
 
@@ -69,9 +68,8 @@ def _small(size: CorpusSize) -> Layer:
         "data": {"batch_tokens": 512},
         "train": {
             "learning_rate": 3e-3,
-            "warmup_steps": 800,
             "schedule": "cosine",
-            **_length(size, epochs=14, batch_tokens=512, every=1000),
+            **_length(size, epochs=14, batch_tokens=512, warmup=800, every=1000),
         },
     }
 
@@ -83,8 +81,7 @@ def _middle(size: CorpusSize) -> Layer:
         "data": {"batch_tokens": 1024},
         "train": {
             "learning_rate": 1e-3,
-            "warmup_steps": 4000,
-            **_length(size, epochs=8, batch_tokens=1024, every=2000),
+            **_length(size, epochs=8, batch_tokens=1024, warmup=4000, every=2000),
         },
     }
 
@@ -96,12 +93,12 @@ def _large(size: CorpusSize) -> Layer:
         "data": {"batch_tokens": 4096},
         "train": {
             "learning_rate": 7e-4,
-            "warmup_steps": 4000,
-            **_length(size, epochs=3, batch_tokens=4096, every=2000),
+            **_length(size, epochs=3, batch_tokens=4096, warmup=4000, every=2000),
         },
     }
 
 
-def _length(size: CorpusSize, epochs: int, batch_tokens: int, every: int) -> dict[str, int]:
+def _length(size: CorpusSize, epochs: int, batch_tokens: int, warmup: int, every: int) -> dict[str, int]:
     updates = round(epochs * size.pairs * (size.pieces + 1) / batch_tokens / 100) * 100
-    return {"steps": max(LEAST_STEPS, updates), "save_every": every, "validate_every": every}
+    steps = max(LEAST_STEPS, updates)
+    return {"steps": steps, "warmup_steps": min(warmup, steps // 5), "save_every": every, "validate_every": every}

@@ -1,0 +1,76 @@
+"""Small trainings for the tests: a corpus of digits, the settings of a model for it, a watcher that only listens."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from command import settings, write_lines
+from dragoman.config import read_setting
+from dragoman.data.corpus import open_corpus
+from dragoman.store.folder import ModelFolder
+from dragoman.train.prepare import Prepared, Sources, prepare
+from dragoman.train.watcher import Progress, Validation
+
+TINY: dict[str, object] = {
+    "text__vocab_size": 272,
+    "model__d_model": 16,
+    "model__num_heads": 2,
+    "model__num_encoder_layers": 1,
+    "model__num_decoder_layers": 1,
+    "model__d_ff": 24,
+    "model__dropout": 0.1,
+    "data__batch_tokens": 64,
+    "train__steps": 4,
+    "train__schedule": "noam",
+    "train__learning_rate": 5e-3,
+    "train__warmup_steps": 10,
+    "train__threads": 1,
+    "train__validate_limit": 3,
+}
+
+
+@dataclass
+class Silent:
+    """A watcher that keeps what it hears."""
+
+    messages: list[str] = field(default_factory=list)
+    looks: list[Validation] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+
+    def progress(self, progress: Progress) -> None:
+        """Kept."""
+        self.steps.append(progress.step)
+
+    def validation(self, validation: Validation) -> None:
+        """Kept."""
+        self.looks.append(validation)
+
+    def message(self, text: str) -> None:
+        """Kept."""
+        self.messages.append(text)
+
+
+def digits(count: int) -> list[str]:
+    """Strings of one to seven digits."""
+    draws = random.Random(count)
+    return [" ".join(draws.choices("0123456789", k=draws.randint(1, 7))) for _ in range(count)]
+
+
+def corpus(folder: Path, count: int) -> tuple[Path, Path]:
+    """Two files: `digits`, and the same backwards."""
+    lines = digits(count)
+    return write_lines(folder / "train.src", lines), write_lines(folder / "train.tgt", [line[::-1] for line in lines])
+
+
+def prepared_in(
+    root: Path,
+    train: Sequence[Path],
+    valid: Sequence[Path] | None = None,
+    watcher: Silent | None = None,
+    **values: object,
+) -> Prepared:
+    """A folder ready for `Loop`."""
+    sources = Sources(open_corpus(train), open_corpus(valid) if valid else None)
+    layers = [read_setting(setting) for setting in settings(**{**TINY, **values}) if setting != "--set"]
+    return prepare(ModelFolder.create(root), sources, layers, watcher or Silent())

@@ -1,0 +1,166 @@
+"""Before the first update, and the checks when a training goes on."""
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command import write_lines
+from dragoman.errors import ConfigError, DataError
+from dragoman.store import files
+from dragoman.store.folder import ModelFolder
+from dragoman.train.loop import Loop
+from dragoman.train.prepare import Prepared, held_out, longest_side
+from trainings import Silent, corpus, digits, prepared_in
+
+
+def trained_on(prepared: Prepared) -> list[str]:
+    """The source texts in the token file."""
+    return [prepared.src.decode(prepared.tokens.pair(index)[0]) for index in range(len(prepared.tokens))]
+
+
+def content(root: Path) -> dict[str, bytes]:
+    """Everything in a folder, but when its data were last touched."""
+    paths = [path for path in sorted(root.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(root)): path.read_bytes() for path in paths}
+
+
+def test_what_is_put_aside_depends_on_the_line_alone() -> None:
+    aside = [line for line in range(1, 20_001) if held_out(line, 20)]
+    assert 0.9 * 1000 < len(aside) < 1.1 * 1000
+    assert not any(held_out(line, 0) for line in range(100))
+
+
+def test_pairs_are_put_aside(tmp_path: Path) -> None:
+    watcher = Silent()
+    prepared = prepared_in(tmp_path / "m", corpus(tmp_path, 60), watcher=watcher, train__validate_limit=50)
+    assert "no --valid given: one pair in 20 is put aside for validation" in watcher.messages
+    assert sorted([*trained_on(prepared), *prepared.validation.sources]) == sorted(digits(60))
+    assert prepared.validation.sources
+    assert [source[::-1] for source in prepared.validation.sources] == list(prepared.validation.references)
+
+
+@pytest.mark.parametrize("count", [1, 2, 19])
+def test_a_handful_is_trained_on_and_validated_on(tmp_path: Path, count: int) -> None:
+    watcher = Silent()
+    prepared = prepared_in(tmp_path / "m", corpus(tmp_path, count), watcher=watcher)
+    assert "no --valid given: the first pair is used for validation" in watcher.messages
+    assert trained_on(prepared) == digits(count)
+    assert list(prepared.validation.sources) == digits(count)[:1]
+
+
+def test_one_pair_can_be_learned(tmp_path: Path) -> None:
+    prepared = prepared_in(tmp_path / "m", corpus(tmp_path, 1), train__steps=3, train__accumulate=2)
+    watcher = Silent()
+    assert Loop(prepared, watcher).run(lambda: 0).counters.step == 3
+    assert prepared.folder.weights.exists()
+
+
+def test_one_pair_far_down_its_file(tmp_path: Path) -> None:
+    """Its line would be one of those put aside."""
+    line = next(line for line in range(1, 1000) if held_out(line, 20))
+    pair = [write_lines(tmp_path / side, [""] * (line - 1) + ["1 2"]) for side in ("src", "tgt")]
+    watcher = Silent()
+    prepared = prepared_in(tmp_path / "m", pair, watcher=watcher)
+    assert len(prepared.tokens) == 1
+    assert f"skipped in the training data: {line - 1} pairs skipped (both sides empty {line - 1})" in watcher.messages
+
+
+def test_the_report_is_kept_and_its_warnings_told(tmp_path: Path) -> None:
+    train, watcher = corpus(tmp_path, 60), Silent()
+    prepared = prepared_in(tmp_path / "m", train, train, watcher)
+    report = json.loads(prepared.folder.report.read_text())
+    assert report["fit_to_train"]
+    assert report["train"]["pairs"] == report["valid"]["pairs"] == 60
+    warnings = [text for text in watcher.messages if text.startswith("warning: ")]
+    assert any("valid and train" in text and "60 of" in text for text in warnings)
+    told = [f"warning: {each['where']}: {each['what']}" for each in report["findings"] if each["level"] == "warning"]
+    assert all(wanted in got for wanted, got in zip(told, warnings, strict=True))
+
+
+def test_errors_refuse_and_the_mended_corpus_is_taken(tmp_path: Path) -> None:
+    train = corpus(tmp_path, 20)
+    sound = train[1].read_bytes()
+    train[1].write_bytes(b"\xff" + sound)
+    with pytest.raises(DataError, match=r"train: 1 pair will be refused .*line 1.*skip_invalid"):
+        prepared_in(tmp_path / "m", train)
+    assert not ModelFolder(tmp_path / "m").config.exists()
+    train[1].write_bytes(sound)
+    assert len(prepared_in(tmp_path / "m", train, train).tokens) == 20
+
+
+def test_prepared_again_after_every_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = corpus(tmp_path, 30)
+    prepared_in(tmp_path / "whole", train)
+    real = files.write_atomic
+    for at in range(1, 6):
+        calls = iter(range(1, 100))
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "write_atomic", _dies(real, lambda calls=calls, at=at: next(calls) == at))
+            with pytest.raises(KeyboardInterrupt):
+                prepared_in(tmp_path / str(at), train)
+        prepared_in(tmp_path / str(at), train)
+        assert content(tmp_path / str(at)) == content(tmp_path / "whole")
+
+
+def _dies(real: Callable[..., None], now: Callable[[], bool]) -> Callable[..., None]:
+    def write(*arguments: Any) -> None:
+        if now():
+            raise KeyboardInterrupt
+        real(*arguments)
+
+    return write
+
+
+def test_prepared_once(tmp_path: Path) -> None:
+    train = corpus(tmp_path, 30)
+    first, watcher = prepared_in(tmp_path / "m", train), Silent()
+    before = content(tmp_path / "m")
+    again = prepared_in(tmp_path / "m", train, watcher=watcher)
+    assert content(tmp_path / "m") == before
+    assert (again.identity, again.config) == (first.identity, first.config)
+    assert watcher.messages == []
+
+
+def test_what_may_change_does_not_change_who_it_is(tmp_path: Path) -> None:
+    train = corpus(tmp_path, 30)
+    first = prepared_in(tmp_path / "m", train)
+    again = prepared_in(tmp_path / "m", train, train__steps=9, train__save_every=7, search__beam_size=2)
+    assert again.identity == first.identity
+    assert (again.config.train.steps, again.config.train.save_every, again.config.search.beam_size) == (9, 7, 2)
+    assert prepared_in(tmp_path / "m", train, train__steps=9).config.train.save_every == 7
+
+
+def test_what_is_too_long_is_dropped_and_told(tmp_path: Path) -> None:
+    lines = ["1 2", "3 4 5 6 7 8", "9"]
+    train = [write_lines(tmp_path / side, lines) for side in ("src", "tgt")]
+    watcher = Silent()
+    prepared = prepared_in(tmp_path / "m", train, watcher=watcher, data__max_length=4)
+    assert trained_on(prepared) == ["1 2", "9"]
+    assert "dropped 1 pairs: too long" in watcher.messages
+
+
+def test_learned_positions_drop_what_they_cannot_reach(tmp_path: Path) -> None:
+    train = corpus(tmp_path, 30)
+    learned = {"model__positions": "learned", "model__max_positions": 6}
+    prepared = prepared_in(tmp_path / "m", train, train, **learned)
+    assert longest_side(prepared.config) == 5
+    assert max(len(text.split()) for text in digits(30)) > 5
+    assert max(len(text.split()) for text in trained_on(prepared)) == 5
+    assert Loop(prepared, Silent()).run(lambda: 0).counters.step == 4
+
+
+def test_two_vocabularies(tmp_path: Path) -> None:
+    prepared = prepared_in(tmp_path / "m", corpus(tmp_path, 30), text__shared="false", model__tied="output")
+    assert {"tokenizer.src.json", "tokenizer.tgt.json"} <= {path.name for path in (tmp_path / "m").iterdir()}
+    assert prepared.src is not prepared.tgt
+
+
+def test_a_missing_board_is_told_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"pip install dragoman\[tensorboard\]"):
+        prepared_in(tmp_path / "m", corpus(tmp_path, 30), train__tensorboard="true")
+    assert not (tmp_path / "m" / "report.json").exists()
