@@ -44,14 +44,14 @@ class Ran:
 def call(*arguments: object, stdin: bytes = b"") -> Ran:
     """Run the command line in this process."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n", write_through=True) for _ in range(2))
-    arrives = io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), "utf-8")  # type: ignore[type-var]
+    arrives = io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), "utf-8")
     code = 0
     with mock.patch.multiple(sys, argv=["dragoman", *map(str, arguments)], stdin=arrives, stdout=out, stderr=err):
         try:
             run()
         except SystemExit as leave:
             code = int(leave.code or 0)
-    texts = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+    texts = (stream.buffer.getvalue().decode() for stream in (out, err))
     return Ran(code, *texts)
 
 

@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from command import settings, write_lines
 from dragoman.config import read_setting
@@ -12,7 +13,7 @@ from dragoman.store.folder import ModelFolder
 from dragoman.train.prepare import Prepared, Sources, prepare
 from dragoman.train.watcher import Progress, Validation
 
-TINY: dict[str, object] = {
+TINY: dict[str, Any] = {
     "text__vocab_size": 272,
     "model__d_model": 16,
     "model__num_heads": 2,
@@ -28,6 +29,27 @@ TINY: dict[str, object] = {
     "train__threads": 1,
     "train__validate_limit": 3,
 }
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Files ``train.src``, ``train.tgt``, ``valid.*``, ``test.*``, ``recipe.toml`` and a trained translator."""
+
+    folder: Path
+    model: Path
+
+    @property
+    def log(self) -> str:
+        """What the training wrote to standard error."""
+        return (self.folder / "log").read_text(encoding="utf-8")
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of a file."""
+        return (self.folder / name).read_text(encoding="utf-8").splitlines()
+
+    def pair(self, name: str) -> tuple[Path, Path]:
+        """Both files of ``train``, ``valid`` or ``test``."""
+        return self.folder / f"{name}.src", self.folder / f"{name}.tgt"
 
 
 @dataclass
@@ -51,15 +73,15 @@ class Silent:
         self.messages.append(text)
 
 
-def digits(count: int) -> list[str]:
+def digit_lines(count: int) -> list[str]:
     """Strings of one to seven digits."""
     draws = random.Random(count)
     return [" ".join(draws.choices("0123456789", k=draws.randint(1, 7))) for _ in range(count)]
 
 
 def corpus(folder: Path, count: int) -> tuple[Path, Path]:
-    """Two files: `digits`, and the same backwards."""
-    lines = digits(count)
+    """Two files: `digit_lines`, and the same backwards."""
+    lines = digit_lines(count)
     return write_lines(folder / "train.src", lines), write_lines(folder / "train.tgt", [line[::-1] for line in lines])
 
 
@@ -68,7 +90,7 @@ def prepared_in(
     train: Sequence[Path],
     valid: Sequence[Path] | None = None,
     watcher: Silent | None = None,
-    **values: object,
+    **values: Any,
 ) -> Prepared:
     """A folder ready for `Loop`."""
     sources = Sources(open_corpus(train), open_corpus(valid) if valid else None)

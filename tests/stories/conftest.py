@@ -5,12 +5,12 @@ import os
 import random
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from command import PYTHON_M, Nursery, write_lines
+from trainings import Digits
 
 LONGEST = 5
 """Digits; also the longest source the translator takes in one go."""
@@ -45,27 +45,6 @@ threads = 1
 """
 
 
-@dataclass(frozen=True)
-class Digits:
-    """Files ``train.src``, ``train.tgt``, ``valid.*``, ``test.*``, ``recipe.toml`` and a trained translator."""
-
-    folder: Path
-    model: Path
-
-    @property
-    def log(self) -> str:
-        """What the training wrote to standard error."""
-        return (self.folder / "log").read_text(encoding="utf-8")
-
-    def lines(self, name: str) -> list[str]:
-        """The lines of a file."""
-        return (self.folder / name).read_text(encoding="utf-8").splitlines()
-
-    def pair(self, name: str) -> tuple[Path, Path]:
-        """Both files of ``train``, ``valid`` or ``test``."""
-        return self.folder / f"{name}.src", self.folder / f"{name}.tgt"
-
-
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
     """Made once, also when several workers share the tests."""
@@ -96,7 +75,7 @@ def _make(digits: Digits) -> None:
     recipe.write_text(RECIPE, encoding="utf-8")
     train, valid = digits.pair("train"), digits.pair("valid")
     command = [*PYTHON_M, "train", *train, "--valid", *valid, "--out", digits.model, "--config", recipe]
-    ran = subprocess.run(command, capture_output=True, check=False)
+    ran = subprocess.run(list(map(str, command)), capture_output=True, check=False)
     assert ran.returncode == 0, ran.stderr.decode()
     assert ran.stdout == b""
     (digits.folder / "log").write_bytes(ran.stderr)

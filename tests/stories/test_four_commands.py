@@ -13,6 +13,7 @@ import pytest
 import dragoman
 from command import PYTHON_M, call, done, settings, spawn, write_lines
 from dragoman.store import tensors
+from trainings import Digits
 
 LINES = ["1 2 3", "", "4 5 6 7", "  ", "9 0 8"]
 WANTED = ["3 2 1", "", "7 6 5 4", "  ", "8 0 9"]
@@ -25,7 +26,7 @@ def joined(lines: list[str]) -> bytes:
 # check and train -----------------------------------------------------------------------------------------------------
 
 
-def test_check_tells_what_training_would_do(digits):
+def test_check_tells_what_training_would_do(digits: Digits) -> None:
     train, valid, test = (digits.pair(name) for name in ("train", "valid", "test"))
     ran = done("check", *train, "--valid", *valid, "--test", *test, "--json")
     assert ran.err == ""
@@ -37,7 +38,7 @@ def test_check_tells_what_training_would_do(digits):
     assert report["estimated_minutes"] > 0
 
 
-def test_check_says_1_to_what_training_would_refuse(digits, tmp_path):
+def test_check_says_1_to_what_training_would_refuse(digits: Digits, tmp_path: Path) -> None:
     short = write_lines(tmp_path / "short", digits.lines("train.tgt")[:-1])
     count = len(digits.lines("train.src"))
     ran = call("check", digits.folder / "train.src", short, "--no-estimate")
@@ -48,7 +49,7 @@ def test_check_says_1_to_what_training_would_refuse(digits, tmp_path):
     assert "training will refuse this" in said
 
 
-def test_training_leaves_a_whole_folder(digits):
+def test_training_leaves_a_whole_folder(digits: Digits) -> None:
     names = {path.name for path in digits.model.iterdir()}
     assert names == {
         *("config.toml", "tokenizer.json", "model.safetensors", "README.md", "provenance.json"),
@@ -66,7 +67,7 @@ def test_training_leaves_a_whole_folder(digits):
     assert f"| parameters | {parameters:,} |" in (digits.model / "README.md").read_text()
 
 
-def test_training_tells_what_it_does(digits):
+def test_training_tells_what_it_does(digits: Digits) -> None:
     said = digits.log
     assert "reading the corpus\n" in said
     assert "a model of 30,208 parameters (0.1 MB): 1 + 1 layers of width 32, 272 pieces\n" in said
@@ -74,11 +75,11 @@ def test_training_tells_what_it_does(digits):
     assert "dragoman translate --model" in said.splitlines()[-1]
 
 
-def test_a_folder_without_training_translates_anywhere(digits, tmp_path):
+def test_a_folder_without_training_translates_anywhere(digits: Digits, tmp_path: Path) -> None:
     copy = tmp_path / "eine Kopie – 副本"
     shutil.copytree(digits.model, copy, ignore=shutil.ignore_patterns("training"))
     bare = {"PATH": "/usr/bin:/bin", "LANG": "C", "PYTHONOPTIMIZE": "2"}  # no HOME, no locale, no assert
-    command = [PYTHON_M[0], "-I", *PYTHON_M[1:], "translate", "--model", copy, "1 2 3"]
+    command = [PYTHON_M[0], "-I", *PYTHON_M[1:], "translate", "--model", str(copy), "1 2 3"]
     ran = subprocess.run(command, capture_output=True, check=True, cwd="/", env=bare)
     assert (ran.stdout, ran.stderr) == (b"3 2 1\n", b"")
 
@@ -86,21 +87,21 @@ def test_a_folder_without_training_translates_anywhere(digits, tmp_path):
 # translate: the ways in ----------------------------------------------------------------------------------------------
 
 
-def test_lines_in_lines_out(digits):
+def test_lines_in_lines_out(digits: Digits) -> None:
     ran = done("translate", "--model", digits.model, stdin=joined(LINES))
     assert ran.lines == WANTED
     assert ran.err == ""
 
 
-def test_the_last_line_needs_no_end(digits):
+def test_the_last_line_needs_no_end(digits: Digits) -> None:
     assert done("translate", "--model", digits.model, stdin=b"1 2 3\n4 5").out == "3 2 1\n5 4\n"
 
 
-def test_no_lines_in_no_lines_out(digits):
+def test_no_lines_in_no_lines_out(digits: Digits) -> None:
     assert done("translate", "--model", digits.model, stdin=b"").out == ""
 
 
-def test_a_file_and_arguments(digits, tmp_path):
+def test_a_file_and_arguments(digits: Digits, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "in.txt", LINES)
     packed = tmp_path / "in.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
@@ -108,7 +109,7 @@ def test_a_file_and_arguments(digits, tmp_path):
         assert done("translate", "--model", digits.model, *given).lines == WANTED
 
 
-def test_order_is_kept_whatever_the_lengths(digits):
+def test_order_is_kept_whatever_the_lengths(digits: Digits) -> None:
     lines = digits.lines("test.src")[:60]
     got = done("translate", "--model", digits.model, "--beam", 1, stdin=joined(lines)).lines
     alone = dragoman.load(digits.model)
@@ -117,14 +118,14 @@ def test_order_is_kept_whatever_the_lengths(digits):
     assert sorted(map(len, got)) != list(map(len, got))
 
 
-def test_only_line_feeds_end_lines(digits):
+def test_only_line_feeds_end_lines(digits: Digits) -> None:
     odd = ["1\u20282", "3\x0b4", "5\x856", "7\r8", "9"]
     ran = done("translate", "--model", digits.model, "--json", stdin=joined(odd))
     assert [line["source"] for line in ran.json] == odd
     assert ran.out.count("\n") == len(odd)
 
 
-def test_an_answer_comes_before_the_next_question(digits):
+def test_an_answer_comes_before_the_next_question(digits: Digits) -> None:
     with spawn("translate", "--model", digits.model) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -137,7 +138,7 @@ def test_an_answer_comes_before_the_next_question(digits):
         assert (process.stdout.read(), process.stderr.read(), process.wait()) == (b"", b"", 0)
 
 
-def test_nobody_reads_the_rest(digits):
+def test_nobody_reads_the_rest(digits: Digits) -> None:
     with spawn("translate", "--model", digits.model, "--beam", 1) as process:
         assert process.stdout is not None
         assert process.stdin is not None
@@ -151,7 +152,7 @@ def test_nobody_reads_the_rest(digits):
         assert (process.wait(), process.stderr.read()) == (141, b"")
 
 
-def test_faulty_bytes_end_it_after_the_sound_lines(digits):
+def test_faulty_bytes_end_it_after_the_sound_lines(digits: Digits) -> None:
     ran = call("translate", "--model", digits.model, stdin=b"1 2 3\n4 \xff 5\n")
     assert (ran.code, ran.out) == (2, "3 2 1\n")
     assert "line 2, byte 8" in ran.err
@@ -160,7 +161,7 @@ def test_faulty_bytes_end_it_after_the_sound_lines(digits):
 # translate: what it says ---------------------------------------------------------------------------------------------
 
 
-def test_n_best(digits):
+def test_n_best(digits: Digits) -> None:
     ran = done("translate", "--model", digits.model, "--n-best", 3, stdin=joined(LINES[:3]))
     rows = [line.split("\t") for line in ran.lines]
     assert [row[0] for row in rows] == ["1"] * 3 + ["2"] + ["3"] * 3
@@ -171,11 +172,11 @@ def test_n_best(digits):
         assert len({row[2] for row in rows if row[0] == number}) == 3
 
 
-def test_n_best_raises_the_beam(digits):
+def test_n_best_raises_the_beam(digits: Digits) -> None:
     assert len(done("translate", "--model", digits.model, "--n-best", 7, "1 2").lines) == 7
 
 
-def test_json(digits):
+def test_json(digits: Digits) -> None:
     lines = done("translate", "--model", digits.model, "--n-best", 2, "--json", stdin=joined(LINES)).json
     assert [line["line"] for line in lines] == [1, 2, 3, 4, 5]
     assert [line["source"] for line in lines] == LINES
@@ -197,12 +198,12 @@ def test_json(digits):
                 assert told["score"] == pytest.approx(log_prob / len(told["tokens"]))
 
 
-def test_prefix(digits):
+def test_prefix(digits: Digits) -> None:
     ran = done("translate", "--model", digits.model, "--prefix", "8 8", "--n-best", 3, "1 2 3")
     assert all(line.split("\t")[2].startswith("8 8") for line in ran.lines)
 
 
-def test_settings_and_recipes_reach_the_search(digits, tmp_path):
+def test_settings_and_recipes_reach_the_search(digits: Digits, tmp_path: Path) -> None:
     recipe = tmp_path / "greedy.toml"
     recipe.write_text("[search]\nbeam_size = 2\nn_best = 2\n", encoding="utf-8")
     command = ("translate", "--model", digits.model, "--json", "1 2 3")
@@ -211,7 +212,7 @@ def test_settings_and_recipes_reach_the_search(digits, tmp_path):
     assert len(one[0]["translations"]) == 1
 
 
-def test_samples_repeat_with_their_seed(digits):
+def test_samples_repeat_with_their_seed(digits: Digits) -> None:
     hot = [*settings(search__sample="true", search__temperature=2.0)]
     command = ("translate", "--model", digits.model, *hot)
     lines = digits.lines("test.src")[:8]
@@ -223,7 +224,7 @@ def test_samples_repeat_with_their_seed(digits):
 # translate: long and endless -----------------------------------------------------------------------------------------
 
 
-def test_a_long_line_is_split_and_joined(digits):
+def test_a_long_line_is_split_and_joined(digits: Digits) -> None:
     """The translator takes five pieces at once; nothing of the line is lost, nothing is said twice."""
     line = " ".join("0123456789" * 3)
     [told] = done("translate", "--model", digits.model, "--json", stdin=joined([line, "1"])).json[:1]
@@ -235,7 +236,7 @@ def test_a_long_line_is_split_and_joined(digits):
     assert translation["text"].split() == [piece.strip() for part in parts for piece in reversed(part)]
 
 
-def test_a_prefix_begins_a_long_line_once(digits):
+def test_a_prefix_begins_a_long_line_once(digits: Digits) -> None:
     line = " ".join("0123456789" * 2)
     [text] = done("translate", "--model", digits.model, "--prefix", "7 7", line).lines
     plain = done("translate", "--model", digits.model, line).out.split()
@@ -243,7 +244,7 @@ def test_a_prefix_begins_a_long_line_once(digits):
     assert text.split()[-10:] == plain[-10:]
 
 
-def test_what_is_cut_is_told(digits):
+def test_what_is_cut_is_told(digits: Digits) -> None:
     short = settings(search__max_length_ratio=0.0, search__max_length_extra=2)
     ran = done("translate", "--model", digits.model, *short, stdin=joined(["1 2", "", "3 4 5"]))
     assert ran.lines == ["2 1", "", "5 4"]
@@ -255,7 +256,7 @@ def test_what_is_cut_is_told(digits):
 # evaluate, score, average --------------------------------------------------------------------------------------------
 
 
-def test_evaluate(digits, tmp_path):
+def test_evaluate(digits: Digits, tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
     ran = done("evaluate", "--model", digits.model, *digits.pair("test"), "--output", out, "--json")
     [scores] = ran.json
@@ -272,13 +273,13 @@ def test_evaluate(digits, tmp_path):
     assert "p = 0.0" in table
 
 
-def test_evaluate_against_a_second_model(digits, tmp_path):
+def test_evaluate_against_a_second_model(digits: Digits, tmp_path: Path) -> None:
     few = [write_lines(tmp_path / side, digits.lines(f"test.{side}")[:20]) for side in ("src", "tgt")]
     [scores] = done("evaluate", "--model", digits.model, *few, "--compare", digits.model, "--json").json
     assert scores["comparison"]["bleu"]["difference"] == 0
 
 
-def test_score_is_the_search_s_own(digits, tmp_path):
+def test_score_is_the_search_s_own(digits: Digits, tmp_path: Path) -> None:
     sources = digits.lines("test.src")[:20]
     told = done("translate", "--model", digits.model, "--n-best", 3, "--json", stdin=joined(sources)).json
     found = [(line["source"], each["text"], each["score"]) for line in told for each in line["translations"]]
@@ -293,14 +294,14 @@ def test_score_is_the_search_s_own(digits, tmp_path):
     assert [float(line.split("\t")[0]) for line in plain] == pytest.approx([row["score"] for row in scored], abs=1e-5)
 
 
-def test_score_counts_what_it_passes_over(digits, tmp_path):
+def test_score_counts_what_it_passes_over(digits: Digits, tmp_path: Path) -> None:
     files = [write_lines(tmp_path / "a", ["1 2", "", "3"]), write_lines(tmp_path / "b", ["2 1", "4", "3"])]
     ran = done("score", "--model", digits.model, *files, "--json")
     assert [row["line"] for row in ran.json] == [1, 3]
     assert "1 pair skipped (empty source 1)" in ran.err
 
 
-def test_average_of_one_model_is_that_model(digits, tmp_path):
+def test_average_of_one_model_is_that_model(digits: Digits, tmp_path: Path) -> None:
     done("average", digits.model, digits.model, "--out", tmp_path / "mean")
     ours, mean = (tensors.read_arrays(Path(root) / "model.safetensors") for root in (digits.model, tmp_path / "mean"))
     assert all(np.array_equal(ours[name], mean[name]) for name in ours)

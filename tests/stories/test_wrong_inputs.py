@@ -26,7 +26,7 @@ class Desk:
         """A file."""
         return write_lines(self.path / name, lines)
 
-    def bytes(self, name: str, content: bytes) -> Path:
+    def raw(self, name: str, content: bytes) -> Path:
         """A file."""
         (self.path / name).write_bytes(content)
         return self.path / name
@@ -49,12 +49,12 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(tmp_path_factory.mktemp("models") / "model")
 
 
 @pytest.fixture
-def desk(tmp_path, model):
+def desk(tmp_path: Path, model: Path) -> Desk:
     made = Desk(tmp_path, model)
     made.lines("a", ["one", "two", "three"])
     made.lines("b", ["eins", "zwei", "drei"])
@@ -79,7 +79,7 @@ CASES: dict[str, Case] = {
     "directory as file": (lambda d: ["train", d / "a", d.path, "--out", d / "out"], ["a directory"]),
     "three files": (lambda d: ["check", d / "a", d / "b", d / "a"], ["3 corpus files"]),
     "one file without columns": (lambda d: ["check", d / "a"], ["no tab", "second file"]),
-    "empty corpus": (lambda d: ["train", d.bytes("e", b""), d / "b", "--out", d / "out"], ["is empty"]),
+    "empty corpus": (lambda d: ["train", d.raw("e", b""), d / "b", "--out", d / "out"], ["is empty"]),
     "blank corpus": (
         lambda d: ["train", d.lines("e", ["", "", ""]), d / "b", "--out", d / "out"],
         ["not one usable pair", "empty source 3"],
@@ -89,12 +89,12 @@ CASES: dict[str, Case] = {
         ["c has 2 lines", "b has 3"],
     ),
     "invalid UTF-8": (
-        lambda d: ["train", d.bytes("c", b"one\ntw\xff\nthree\n"), d / "b", "--out", d / "out"],
+        lambda d: ["train", d.raw("c", b"one\ntw\xff\nthree\n"), d / "b", "--out", d / "out"],
         ["line 2", "byte 6", "0xFF", "data.skip_invalid=true"],
     ),
-    "UTF-16": (lambda d: ["train", d.bytes("c", "one\n".encode("utf-16")), d / "b", "--out", d / "out"], ["UTF-16"]),
+    "UTF-16": (lambda d: ["train", d.raw("c", "one\n".encode("utf-16")), d / "b", "--out", d / "out"], ["UTF-16"]),
     "truncated gzip": (
-        lambda d: ["train", d.bytes("c.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\x03abc"), d / "b", "--out", d / "out"],
+        lambda d: ["train", d.raw("c.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\x03abc"), d / "b", "--out", d / "out"],
         ["c.gz", "damaged or cut short"],
     ),
     "missing validation": (
@@ -234,7 +234,7 @@ CASES: dict[str, Case] = {
         ["a has 3 lines", "c has 1"],
     ),
     "empty test set": (
-        lambda d: ["evaluate", "-m", d.model, d.bytes("c", b""), d.bytes("d", b"")],
+        lambda d: ["evaluate", "-m", d.model, d.raw("c", b""), d.raw("d", b"")],
         ["nothing to evaluate"],
     ),
     "average of one": (lambda d: ["average", d.model, "--out", d / "out"], ["at least two"]),
@@ -253,7 +253,7 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_one_line_says_it(name, desk):
+def test_one_line_says_it(name: str, desk: Desk) -> None:
     arguments, fragments = CASES[name]
     ran = call(*arguments(desk))
     assert ran.code == 2, ran
@@ -269,7 +269,7 @@ def test_one_line_says_it(name, desk):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written(desk):
+def test_a_folder_that_cannot_be_written(desk: Desk) -> None:
     desk.path.chmod(0o500)
     ran = call("train", desk / "a", desk / "b", "--out", desk / "out")
     desk.path.chmod(0o700)
@@ -277,7 +277,7 @@ def test_a_folder_that_cannot_be_written(desk):
     assert "no permission" in ran.err
 
 
-def test_a_damaged_model_never_answers_nan(tmp_path):
+def test_a_damaged_model_never_answers_nan(tmp_path: Path) -> None:
     """Weights so large that numbers overflow: an error, or finite scores, but no NaN."""
     model = write_model(tmp_path / "model", scale=1e38)
     for command in (("translate", "--json", "x"), ("score", "--json", *_pair(tmp_path))):

@@ -1,6 +1,7 @@
 """From a folder to a translator."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 import dragoman
 from dragoman.engine.loading import load, read_model, read_tokenizers, source_limit
+from dragoman.engine.torch_backend import TorchBackend
 from dragoman.engine.translator import GROWTH
 from dragoman.errors import FolderError
 from dragoman.model.build import named_weights
@@ -19,24 +21,25 @@ LINES = ["one", "two three", "", "Straße 12, 我喜欢"]
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(tmp_path_factory.mktemp("loading") / "model")
 
 
-def test_the_weights_are_those_of_the_file(root):
+def test_the_weights_are_those_of_the_file(root: Path) -> None:
     translator = load(root)
     stored = tensors.read_arrays(root / "model.safetensors")
+    assert isinstance(translator.backend, TorchBackend)
     loaded = named_weights(translator.backend.model)
     assert stored.keys() == loaded.keys()
     assert all(np.array_equal(stored[name], loaded[name].numpy()) for name in stored)
     assert not translator.backend.model.training
 
 
-def test_loaded_twice_it_says_the_same(root):
+def test_loaded_twice_it_says_the_same(root: Path) -> None:
     assert load(root).translate(LINES) == load(str(root)).translate(LINES) == dragoman.load(root).translate(LINES)
 
 
-def test_one_tokenizer_or_two(tmp_path):
+def test_one_tokenizer_or_two(tmp_path: Path) -> None:
     root = write_model(tmp_path / "model", text={"shared": False})
     config = toy_settings(text={"shared": False})
     src, tgt = read_tokenizers(ModelFolder(root), config)
@@ -46,7 +49,7 @@ def test_one_tokenizer_or_two(tmp_path):
     assert src is tgt
 
 
-def test_a_file_of_other_sizes_is_refused_before_memory_is_taken(root, monkeypatch):
+def test_a_file_of_other_sizes_is_refused_before_memory_is_taken(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = toy_settings(model={"d_ff": 25})
     folder = ModelFolder(root)
     tokenizers = read_tokenizers(folder, config)
@@ -55,7 +58,7 @@ def test_a_file_of_other_sizes_is_refused_before_memory_is_taken(root, monkeypat
         read_model(folder, config, *tokenizers)
 
 
-def test_weights_of_another_vocabulary_are_refused(root, tmp_path):
+def test_weights_of_another_vocabulary_are_refused(root: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(root, tmp_path / "copy")
     wide = tensors.read_tensors(copy / "model.safetensors")
     wide["output.weight"] = torch.cat([wide["output.weight"], torch.zeros(8, 16)])
@@ -64,7 +67,7 @@ def test_weights_of_another_vocabulary_are_refused(root, tmp_path):
         load(copy)
 
 
-def test_a_missing_and_a_superfluous_tensor_are_refused(root, tmp_path):
+def test_a_missing_and_a_superfluous_tensor_are_refused(root: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(root, tmp_path / "copy")
     weights = named_weights(random_model(toy_settings()))
     ModelFolder(copy).write_weights({**weights, "extra": torch.zeros(1)})
@@ -80,7 +83,7 @@ def test_a_missing_and_a_superfluous_tensor_are_refused(root, tmp_path):
     ("positions", "max_positions", "limit"),
     [("sinusoidal", 16, 80), ("learned", 40, 10), ("learned", 4096, 80), ("learned", 1, 1)],
 )
-def test_the_longest_source(positions, max_positions, limit):
+def test_the_longest_source(positions: str, max_positions: int, limit: int) -> None:
     config = toy_settings(model={"positions": positions, "max_positions": max_positions})
     assert source_limit(config) == limit
     assert positions == "sinusoidal" or max_positions == 1 or limit * GROWTH <= max_positions

@@ -3,6 +3,9 @@
 import math
 import random
 from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +14,7 @@ from dragoman.config import SearchConfig
 from dragoman.engine import translator as engine
 from dragoman.engine.loading import load, source_limit
 from dragoman.engine.torch_backend import TorchBackend
-from dragoman.engine.translator import GROWTH, Translator
+from dragoman.engine.translator import GROWTH, Part, Translation, Translator
 from dragoman.errors import RequestError
 from dragoman.text.tokenizer import BOS, EOS, PAD
 from folders import PIECES, random_model, toy_settings, write_model
@@ -24,18 +27,20 @@ SHORT = {"max_length_ratio": 0.3, "max_length_extra": 3}
 """Sentences that never end cost time, the more so while shapes are checked."""
 
 
-def texts(count=12):
+def texts(count: int = 12) -> list[str]:
     """One to some fifty pieces each."""
     draws = random.Random(1)
     return [" ".join(draws.choices(WORDS, k=1 + place * 18 // count)) for place in draws.sample(range(count), count)]
 
 
-def look(**values):
+def look(**values: Any) -> SearchConfig:
     """Search settings."""
     return SearchConfig(**{"beam_size": 4, **SHORT, **values})
 
 
-def make(dtype=torch.float64, search=None, **changes):
+def make(
+    dtype: torch.dtype = torch.float64, search: SearchConfig | None = None, **changes: dict[str, Any]
+) -> Translator:
     config = toy_settings(**changes)
     tokenizer = toy_tokenizer(PIECES)
     backend = TorchBackend(random_model(config).to(dtype), len(tokenizer.vocab))
@@ -43,23 +48,23 @@ def make(dtype=torch.float64, search=None, **changes):
 
 
 @pytest.fixture(scope="module")
-def exact():
+def exact() -> Translator:
     return make()
 
 
 @pytest.fixture(scope="module")
-def quick():
+def quick() -> Translator:
     return make(torch.float32)
 
 
-def told(translations):
+def told(translations: Iterable[list[Translation]]) -> list[Any]:
     """What may not depend on anything else."""
     return [
         [(one.text, [part.hypothesis.ids for part in one.parts], one.is_cut) for one in each] for each in translations
     ]
 
 
-def scores(translations):
+def scores(translations: Iterable[list[Translation]]) -> list[float]:
     return [one.score for each in translations for one in each]
 
 
@@ -70,7 +75,14 @@ def scores(translations):
     ("beam_size", "length_penalty", "length_norm", "slots"),
     [(1, 1.0, "power", 7), (4, 0.0, "power", 40), (3, 0.6, "gnmt", 2), (4, 1.0, "power", 13)],
 )
-def test_a_sentence_alone_and_in_any_company(exact, monkeypatch, beam_size, length_penalty, length_norm, slots):
+def test_a_sentence_alone_and_in_any_company(
+    exact: Translator,
+    monkeypatch: pytest.MonkeyPatch,
+    beam_size: int,
+    length_penalty: float,
+    length_norm: str,
+    slots: int,
+) -> None:
     lines = texts()
     settings = look(beam_size=beam_size, n_best=beam_size, length_penalty=length_penalty, length_norm=length_norm)
     monkeypatch.setattr(engine, "SLOTS", 1)
@@ -86,7 +98,7 @@ def test_a_sentence_alone_and_in_any_company(exact, monkeypatch, beam_size, leng
     assert ends["length"] > 3
 
 
-def test_single_precision_says_the_same(exact, quick, monkeypatch):
+def test_single_precision_says_the_same(exact: Translator, quick: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the two best are further apart than rounding."""
     lines = texts()
     settings = look(n_best=2)
@@ -99,14 +111,14 @@ def test_single_precision_says_the_same(exact, quick, monkeypatch):
                 assert got[0].score == pytest.approx(wanted[0].score, abs=1e-4)
 
 
-def test_the_window_shows_nowhere(exact, monkeypatch):
+def test_the_window_shows_nowhere(exact: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [*texts()[:7], "", "  "]
     whole = told(exact.stream(lines))
     monkeypatch.setattr(engine, "WINDOW", 2)
     assert told(exact.stream(lines)) == whole
 
 
-def test_more_of_the_best_begin_with_fewer(exact):
+def test_more_of_the_best_begin_with_fewer(exact: Translator) -> None:
     lines = texts()[:10]
     by_count = [told(exact.stream(lines, look(n_best=count))) for count in (1, 2, 4)]
     for one, two, four in zip(*by_count, strict=True):
@@ -117,18 +129,18 @@ def test_more_of_the_best_begin_with_fewer(exact):
 # What is said --------------------------------------------------------------------------------------------------------
 
 
-def hypotheses(translator, lines, **settings):
+def hypotheses(translator: Translator, lines: list[str], **settings: Any) -> list[Part]:
     search = look(**{"n_best": 4, **settings})
     return [part for each in translator.stream(lines, search) for one in each for part in one.parts]
 
 
-def test_no_id_without_a_meaning(exact):
+def test_no_id_without_a_meaning(exact: Translator) -> None:
     for part in hypotheses(exact, texts()[:12]):
         assert not {PAD, BOS, EOS} & set(part.hypothesis.ids)
         assert max(part.hypothesis.ids, default=0) < len(exact.tgt.vocab)
 
 
-def test_no_translation_twice(exact):
+def test_no_translation_twice(exact: Translator) -> None:
     for each in exact.stream(texts()[:12], look(n_best=4)):
         ids = [one.parts[0].hypothesis.ids for one in each]
         assert len(set(ids)) == len(ids)
@@ -136,7 +148,7 @@ def test_no_translation_twice(exact):
 
 @pytest.mark.parametrize(("dtype", "margin"), [(torch.float32, 1e-4), (torch.float64, 1e-10)])
 @pytest.mark.parametrize("norm", [{"length_penalty": 1.0}, {"length_penalty": 0.6, "length_norm": "gnmt"}])
-def test_scoring_gives_the_search_s_own_score(dtype, margin, norm):
+def test_scoring_gives_the_search_s_own_score(dtype: torch.dtype, margin: float, norm: dict[str, Any]) -> None:
     translator = make(dtype, look(**norm))
     found = hypotheses(translator, texts(), **norm)
     finished = [part for part in found if part.hypothesis.finish_reason == "eos"]
@@ -157,7 +169,7 @@ def test_scoring_gives_the_search_s_own_score(dtype, margin, norm):
         assert part.hypothesis.score == pytest.approx(sum(row) / divisor, abs=margin)
 
 
-def test_score_of_texts(exact, monkeypatch):
+def test_score_of_texts(exact: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = list(zip(texts(), texts()[::-1], strict=True))
     whole = list(exact.score(pairs))
     monkeypatch.setattr(engine, "SLOTS", 3)
@@ -170,7 +182,7 @@ def test_score_of_texts(exact, monkeypatch):
         assert one.finish_reason == "eos"
 
 
-def test_an_empty_target_is_only_an_end(exact):
+def test_an_empty_target_is_only_an_end(exact: Translator) -> None:
     [scored] = exact.score([("the cat", "")])
     assert scored.ids == ()
     assert len(scored.token_log_probs) == 1
@@ -178,7 +190,7 @@ def test_an_empty_target_is_only_an_end(exact):
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize("prefix", ["Le chat", "unbeliev", "我喜", "é", " x  y "])
-def test_a_prefix_begins_every_translation(exact, prefix, beam_size):
+def test_a_prefix_begins_every_translation(exact: Translator, prefix: str, beam_size: int) -> None:
     settings = look(beam_size=beam_size, n_best=beam_size)
     for each in exact.stream(["the cat", "a dog on the mat"], settings, prefix):
         for one in each:
@@ -189,7 +201,7 @@ def test_a_prefix_begins_every_translation(exact, prefix, beam_size):
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize(("extra", "minimum"), [(1, 0), (2, 0), (2, 1), (9, 3), (9, 8)])
-def test_lengths_count_what_they_say(exact, beam_size, extra, minimum):
+def test_lengths_count_what_they_say(exact: Translator, beam_size: int, extra: int, minimum: int) -> None:
     limits = {"max_length_ratio": 0.0, "max_length_extra": extra, "min_length": minimum}
     for part in hypotheses(exact, texts()[:12], beam_size=beam_size, n_best=beam_size, **limits):
         assert minimum <= len(part.hypothesis.ids)
@@ -198,7 +210,7 @@ def test_lengths_count_what_they_say(exact, beam_size, extra, minimum):
         assert (part.hypothesis.finish_reason == "eos") == (part.target_ids[-1] == EOS)
 
 
-def test_a_minimum_makes_room_for_itself(exact):
+def test_a_minimum_makes_room_for_itself(exact: Translator) -> None:
     """The default limit is a guard against endless output, never a reason to refuse."""
     for part in hypotheses(exact, ["the cat"], max_length_ratio=0.0, max_length_extra=1, min_length=30):
         assert len(part.hypothesis.ids) == 30
@@ -208,7 +220,7 @@ def test_a_minimum_makes_room_for_itself(exact):
 
 
 @pytest.mark.parametrize("more", [{}, {"top_k": 5}, {"top_p": 0.7, "temperature": 2.0}])
-def test_samples_do_not_know_their_neighbours(exact, more):
+def test_samples_do_not_know_their_neighbours(exact: Translator, more: dict[str, Any]) -> None:
     settings = look(sample=True, beam_size=2, n_best=2, seed=3, **more)
     lines = texts()[:6]
     together = told(exact.stream(lines, settings))
@@ -220,13 +232,13 @@ def test_samples_do_not_know_their_neighbours(exact, more):
     assert told(exact.stream(lines, other)) != together
 
 
-def test_no_heat_is_greedy(exact):
+def test_no_heat_is_greedy(exact: Translator) -> None:
     cold = look(sample=True, temperature=0.0, beam_size=1)
     assert told(exact.stream(texts()[:6], cold)) == told(exact.stream(texts()[:6], look(beam_size=1)))
 
 
 @pytest.mark.parametrize("temperature", [1e-6, 1e6])
-def test_no_heat_breaks_it(exact, temperature):
+def test_no_heat_breaks_it(exact: Translator, temperature: float) -> None:
     settings = look(sample=True, temperature=temperature, beam_size=1)
     assert all(math.isfinite(score) for score in scores(exact.stream(texts()[:6], settings)))
 
@@ -235,7 +247,7 @@ def test_no_heat_breaks_it(exact, temperature):
 
 
 @pytest.mark.parametrize("prefix", ["", "我喜"])
-def test_tokens_join_to_the_greedy_translation(exact, prefix):
+def test_tokens_join_to_the_greedy_translation(exact: Translator, prefix: str) -> None:
     greedy = look(beam_size=1)
     for line in [*texts()[::2], "", "   "]:
         pieces = list(exact.stream_tokens(line, prefix))
@@ -244,12 +256,12 @@ def test_tokens_join_to_the_greedy_translation(exact, prefix):
         assert all(pieces[1:])
 
 
-def test_half_a_character_at_the_end_is_not_lost(exact):
+def test_half_a_character_at_the_end_is_not_lost(exact: Translator) -> None:
     """Some of the random translations end in bytes that are no character."""
     assert any(list(exact.stream_tokens(line))[-1].endswith("\ufffd") for line in texts(40))
 
 
-def test_too_long_for_tokens(exact):
+def test_too_long_for_tokens(exact: Translator) -> None:
     with pytest.raises(RequestError, match="more than 80; use translate"):
         list(exact.stream_tokens("cat " * 200))
 
@@ -257,7 +269,7 @@ def test_too_long_for_tokens(exact):
 # Attention -----------------------------------------------------------------------------------------------------------
 
 
-def test_attention_of_finished_and_of_cut(exact):
+def test_attention_of_finished_and_of_cut(exact: Translator) -> None:
     parts = hypotheses(exact, texts()[:10])
     assert {part.hypothesis.finish_reason for part in parts} == {"eos", "length"}
     for part in parts[::3]:
@@ -270,14 +282,14 @@ def test_attention_of_finished_and_of_cut(exact):
 
 
 @pytest.mark.parametrize("line", ["", " ", "\t\u3000", "\u2028"])
-def test_blank_stays_blank(exact, line):
+def test_blank_stays_blank(exact: Translator, line: str) -> None:
     assert exact.translate(line) == line
     [[one]] = exact.stream([line])
     assert (one.parts, one.score, one.is_cut) == ((), 0.0, False)
     assert list(exact.stream_tokens(line)) == [line]
 
 
-def test_long_lines_are_split_and_joined(exact):
+def test_long_lines_are_split_and_joined(exact: Translator) -> None:
     line = "The cat is on the mat. " * 8 + "\n\n" + "a" * 200
     [[one]] = exact.stream([line])
     assert len(one.parts) > 3
@@ -289,19 +301,19 @@ def test_long_lines_are_split_and_joined(exact):
     assert all(part.text.strip() in one.text for part in one.parts)
 
 
-def test_a_long_line_does_not_disturb_its_neighbours(exact):
+def test_a_long_line_does_not_disturb_its_neighbours(exact: Translator) -> None:
     lines = ["the cat", "a dog " * 40, "", "on the mat"]
     assert told(exact.stream(lines))[0::3] == told(exact.stream([lines[0], lines[3]]))
 
 
-def test_a_prefix_begins_only_the_first_part(exact):
+def test_a_prefix_begins_only_the_first_part(exact: Translator) -> None:
     line = "The cat is on the mat. " * 8
     [[plain]], [[begun]] = exact.stream([line]), exact.stream([line], prefix="Le chat")
     assert begun.text.startswith("Le chat")
     assert [part.text for part in begun.parts[1:]] == [part.text for part in plain.parts[1:]]
 
 
-def test_every_sentence_ticks(exact):
+def test_every_sentence_ticks(exact: Translator) -> None:
     ticks = []
     list(exact.stream(["the cat", "", "a dog"], tick=lambda: ticks.append(1)))
     assert len(ticks) == 2
@@ -311,7 +323,7 @@ def test_every_sentence_ticks(exact):
 
 
 @pytest.fixture(scope="module")
-def narrow():
+def narrow() -> Translator:
     """A table of forty positions: sources of ten pieces, translations of forty."""
     return make(model={"positions": "learned", "max_positions": 40})
 
@@ -319,7 +331,7 @@ def narrow():
 LONG = "the cat is on a mat 我 喜欢 dog under table"
 
 
-def test_the_table_bounds_the_lengths(narrow):
+def test_the_table_bounds_the_lengths(narrow: Translator) -> None:
     assert len(narrow.src.encode(LONG)) > narrow.max_length == 10
     settings = look(beam_size=2, n_best=2, max_length_ratio=50.0)
     [split], several = narrow.stream([LONG, "cat"], settings)
@@ -333,7 +345,7 @@ def test_the_table_bounds_the_lengths(narrow):
     assert told(narrow.stream(["cat"], settings)) == told([several])
 
 
-def test_what_the_table_can_write_can_be_scored(narrow):
+def test_what_the_table_can_write_can_be_scored(narrow: Translator) -> None:
     source = tuple(narrow.src.encode("cat"))
     target = (*range(20, 59), EOS)
     [scored] = narrow.score_ids([(*source, EOS)], [target])
@@ -342,7 +354,7 @@ def test_what_the_table_can_write_can_be_scored(narrow):
         narrow.score_ids([(*source, EOS)], [(20, *target)])
 
 
-def test_a_prefix_must_fit_into_the_table(narrow):
+def test_a_prefix_must_fit_into_the_table(narrow: Translator) -> None:
     with pytest.raises(RequestError, match="the prefix is .* pieces, but this model writes fewer than 40"):
         next(narrow.stream(["cat"], prefix="cat " * 40))
 
@@ -350,7 +362,7 @@ def test_a_prefix_must_fit_into_the_table(narrow):
 # Numbers that are not finite -----------------------------------------------------------------------------------------
 
 
-def test_overflow_is_an_error_and_never_a_score(tmp_path):
+def test_overflow_is_an_error_and_never_a_score(tmp_path: Path) -> None:
     broken = load(write_model(tmp_path / "broken", scale=1e38))
     with pytest.raises(RequestError, match="sentence 2: .* not finite"):
         list(broken.stream(["", "the cat"]))
@@ -360,6 +372,6 @@ def test_overflow_is_an_error_and_never_a_score(tmp_path):
         list(broken.stream_tokens("the cat"))
 
 
-def test_large_weights_are_no_reason(tmp_path):
+def test_large_weights_are_no_reason(tmp_path: Path) -> None:
     large = load(write_model(tmp_path / "large", scale=1e4))
     assert all(math.isfinite(score) for score in scores(large.stream(texts()[:4])))

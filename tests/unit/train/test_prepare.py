@@ -14,7 +14,7 @@ from dragoman.store import files
 from dragoman.store.folder import ModelFolder
 from dragoman.train.loop import Loop
 from dragoman.train.prepare import Prepared, held_out, longest_side
-from trainings import Silent, corpus, digits, prepared_in
+from trainings import Silent, corpus, digit_lines, prepared_in
 
 
 def trained_on(prepared: Prepared) -> list[str]:
@@ -38,7 +38,7 @@ def test_pairs_are_put_aside(tmp_path: Path) -> None:
     watcher = Silent()
     prepared = prepared_in(tmp_path / "m", corpus(tmp_path, 60), watcher=watcher, train__validate_limit=50)
     assert "no --valid given: one pair in 20 is put aside for validation" in watcher.messages
-    assert sorted([*trained_on(prepared), *prepared.validation.sources]) == sorted(digits(60))
+    assert sorted([*trained_on(prepared), *prepared.validation.sources]) == sorted(digit_lines(60))
     assert prepared.validation.sources
     assert [source[::-1] for source in prepared.validation.sources] == list(prepared.validation.references)
 
@@ -48,8 +48,8 @@ def test_a_handful_is_trained_on_and_validated_on(tmp_path: Path, count: int) ->
     watcher = Silent()
     prepared = prepared_in(tmp_path / "m", corpus(tmp_path, count), watcher=watcher)
     assert "no --valid given: the first pair is used for validation" in watcher.messages
-    assert trained_on(prepared) == digits(count)
-    assert list(prepared.validation.sources) == digits(count)[:1]
+    assert trained_on(prepared) == digit_lines(count)
+    assert list(prepared.validation.sources) == digit_lines(count)[:1]
 
 
 def test_one_pair_can_be_learned(tmp_path: Path) -> None:
@@ -97,18 +97,19 @@ def test_prepared_again_after_every_interruption(tmp_path: Path, monkeypatch: py
     prepared_in(tmp_path / "whole", train)
     real = files.write_atomic
     for at in range(1, 6):
-        calls = iter(range(1, 100))
         with monkeypatch.context() as patch:
-            patch.setattr(files, "write_atomic", _dies(real, lambda calls=calls, at=at: next(calls) == at))
+            patch.setattr(files, "write_atomic", _dies(real, at))
             with pytest.raises(KeyboardInterrupt):
                 prepared_in(tmp_path / str(at), train)
         prepared_in(tmp_path / str(at), train)
         assert content(tmp_path / str(at)) == content(tmp_path / "whole")
 
 
-def _dies(real: Callable[..., None], now: Callable[[], bool]) -> Callable[..., None]:
+def _dies(real: Callable[..., None], at: int) -> Callable[..., None]:
+    calls = iter(range(1, 100))
+
     def write(*arguments: Any) -> None:
-        if now():
+        if next(calls) == at:
             raise KeyboardInterrupt
         real(*arguments)
 
@@ -145,10 +146,10 @@ def test_what_is_too_long_is_dropped_and_told(tmp_path: Path) -> None:
 
 def test_learned_positions_drop_what_they_cannot_reach(tmp_path: Path) -> None:
     train = corpus(tmp_path, 30)
-    learned = {"model__positions": "learned", "model__max_positions": 6}
+    learned: dict[str, Any] = {"model__positions": "learned", "model__max_positions": 6}
     prepared = prepared_in(tmp_path / "m", train, train, **learned)
     assert longest_side(prepared.config) == 5
-    assert max(len(text.split()) for text in digits(30)) > 5
+    assert max(len(text.split()) for text in digit_lines(30)) > 5
     assert max(len(text.split()) for text in trained_on(prepared)) == 5
     assert Loop(prepared, Silent()).run(lambda: 0).counters.step == 4
 

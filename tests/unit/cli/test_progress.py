@@ -1,0 +1,96 @@
+"""What moves on a terminal, and what stands still in a pipe."""
+
+import io
+import sys
+import time
+
+import pytest
+
+from dragoman.cli import progress
+from dragoman.cli.progress import SentenceCount, TrainingProgress, spell
+from dragoman.train.watcher import Progress, Validation
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def at(step: int) -> Progress:
+    return Progress(step, 1000, 0, 2.5, 1e-3, 12_345.6, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.2, "0 s"), (89.4, "89 s"), (90, "2 min"), (3600, "60 min"), (5400, "1 h 30 min"), (11_100, "3 h 05 min")],
+)
+def test_durations(seconds: float, said: str) -> None:
+    assert spell(seconds) == said
+
+
+def test_plain_lines_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    with TrainingProgress() as watcher:
+        watcher.message("[bold]not markup[/bold]")
+        watcher.progress(at(1))
+        watcher.progress(at(2))
+        clock[0] += progress.PLAIN_EVERY
+        watcher.progress(at(3))
+        watcher.validation(Validation(3, 1.5, 20.0, 30.0, True, "[red]Straße[/red] " + "x" * 100))
+        watcher.progress(at(1000))
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert out == ""
+    assert lines[0] == "[bold]not markup[/bold]"
+    assert [line.split("  ")[0] for line in lines[1:3]] == ["update 1 of 1,000", "update 3 of 1,000"]
+    assert "epoch 1  loss 2.50" in lines[1]
+    assert "12,346 tokens/s" in lines[1]
+    assert lines[3].startswith(
+        "update 3: validation loss 1.500, BLEU 20.0, chrF 30.0  best so far  | [red]Straße[/red]"
+    )
+    assert lines[4].startswith("update 1,000 of 1,000")
+    assert len(lines) == 5
+
+
+def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with TrainingProgress() as watcher:
+        for step in range(1, 4):
+            watcher.progress(at(step))
+        watcher.message("something to know")
+    assert "something to know" in terminal.getvalue()
+    assert "update 3 of 1,000" in terminal.getvalue()
+
+
+def count_to(number: int, out: io.StringIO, err: io.StringIO, monkeypatch: pytest.MonkeyPatch, pace: float) -> str:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    with SentenceCount() as count:
+        for _ in range(number):
+            clock[0] += pace
+            count.add()
+    return err.getvalue()
+
+
+def test_a_count_after_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = count_to(400, io.StringIO(), Terminal(), monkeypatch, pace=1 / 64)
+    assert shown.startswith("\r128 sentences translated\r160 sentences translated\r192")
+    assert shown.endswith("\r\x1b[K")
+
+
+def test_no_count_of_what_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert count_to(100, io.StringIO(), Terminal(), monkeypatch, pace=0.01) == ""
+
+
+@pytest.mark.parametrize(("out", "err"), [(io.StringIO(), io.StringIO()), (Terminal(), Terminal())])
+def test_no_count_in_a_pipe_or_among_the_results(
+    out: io.StringIO, err: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert count_to(100, out, err, monkeypatch, pace=1.0) == ""
