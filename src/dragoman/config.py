@@ -39,7 +39,7 @@ class TextConfig(Section):
     shared: bool = True
     "One vocabulary for both sides (needed for three-way tied embeddings), or one each."
     bpe_dropout: Share = 0.0
-    "Chance that a merge is skipped while training (Provilkov et al. 2020); 0.05-0.1 helps small corpora."
+    "Chance that a merge is skipped while training (Provilkov et al. 2020); for long trainings, it slows short ones."
     src_lang: str = ""
     "Language of the source, such as `en`; only for reports and metrics."
     tgt_lang: str = ""
@@ -124,13 +124,13 @@ class TrainConfig(Section):
     validate_every: Annotated[int, Field(ge=1, le=100_000_000)] = 500
     "Updates between validations (loss, and BLEU/chrF of real translations)."
     validate_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
-    "Validation pairs that are translated for BLEU; the loss is over all."
+    "Validation pairs that are used, the first ones of the file; for loss and BLEU alike."
     patience: Annotated[int, Field(ge=0, le=10_000)] = 0
     "Validations without a better score before stopping early; 0 never stops early."
     threads: Annotated[int, Field(ge=0, le=4096)] = 0
     "CPU threads; 0 takes what PyTorch finds. Bit-exact resuming needs the same number."
     precision: Literal["float32", "bfloat16"] = "float32"
-    "Arithmetic of the matrix products while training; weights and optimizer stay float32."
+    "Arithmetic of the matrix products; weights stay float32. On CPUs bfloat16 is slower for small models."
     max_bad_steps: Annotated[int, Field(ge=1, le=1000)] = 10
     "Consecutive updates with a loss or gradient that is not finite before giving up; each is skipped and counted."
     tensorboard: bool = False

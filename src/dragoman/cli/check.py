@@ -13,8 +13,10 @@ PROBLEMS = 1
 
 def check(
     files: Files,
-    valid: Annotated[list[Path] | None, typer.Option("--valid", help="A validation file; give it once a side.")] = None,
-    test: Annotated[list[Path] | None, typer.Option("--test", help="A test file; give it once a side.")] = None,
+    valid: Annotated[
+        list[Path] | None, typer.Option("--valid", help="Validation files, one or two, after the corpus.")
+    ] = None,
+    test: Annotated[list[Path] | None, typer.Option("--test", help="Test files, one or two, after the corpus.")] = None,
     config: Recipe = None,
     settings: Settings = None,
     estimate: Annotated[bool, typer.Option(help="Measure how long training would take here.")] = True,

@@ -15,7 +15,9 @@ def train(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write; a training in it is resumed.")],
     valid: Annotated[
         list[Path] | None,
-        typer.Option("--valid", help="A validation file; give it once a side. Without it some pairs are put aside."),
+        typer.Option(
+            "--valid", help="Validation files, one or two, after the corpus. Without them some pairs are put aside."
+        ),
     ] = None,
     config: Recipe = None,
     settings: Settings = None,

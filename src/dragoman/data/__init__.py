@@ -5,6 +5,7 @@ Does not know: the model, training, how text becomes ids (it is given the ids).
 
 Read in this order: ``stream`` (path to bytes), ``lines`` (bytes to lines), ``pair`` (the unit, and what is passed
 over), ``tables`` and ``memories`` (the formats), ``characters`` and ``alignment`` (lines as numbers, and where two
-sides part), ``corpus`` (the door: ``open_corpus``); then the doctor: ``profile``, ``census``, ``facts``, ``findings``,
-``report``; then ``tokenfile``, ``buckets``, ``batch``.
+sides part), ``corpus`` (the door: ``open_corpus``); then the doctor: ``profile``, ``census``, ``facts``,
+``findings``, ``report``; then ``tokenfile``, ``buckets``, ``batch``. Apart from these stand ``language`` (what file
+names tell) and the demo's sentences: ``phrases``, over ``speaker``, ``grammar`` and ``lexicon``.
 """

@@ -27,7 +27,11 @@ class CorpusSize:
 
 
 def for_corpus(size: CorpusSize) -> Layer:
-    """Model, schedule and length of the training for a corpus of this size (docs/log.md tells how they were found)."""
+    """Model, schedule and length of the training for a corpus of this size.
+
+    Those up to :data:`SMALL_CORPUS` pairs were found by experiment (docs/log.md); the larger ones are so far the usual
+    choices of the field.
+    """
     if size.pairs <= TINY_CORPUS:
         return _tiny(size)
     if size.pairs <= SMALL_CORPUS:
