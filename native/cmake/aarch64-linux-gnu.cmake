@@ -1,0 +1,6 @@
+# Builds for 64-bit ARM on another machine, and runs what was built in an emulator.
+# Debian: g++-aarch64-linux-gnu, qemu-user.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu)

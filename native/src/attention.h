@@ -1,0 +1,128 @@
+// Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (section 3.2.1), for one head, in two situations.
+//
+// Where the keys of a whole sentence are known (the encoder; the decoder looking at the source), they are stored turned
+// by 90 degrees, [width][length16]: then the scores of 8 or 16 keys come out side by side, no sum runs across a vector,
+// and both products are the same small routine. All beams of a sentence pass together, so that what was read serves all.
+// Where a hypothesis looks back at its own tokens, these lie in cells, one for each token, which never move: a beam that
+// forks copies a list of addresses, not keys and values.
+#pragma once
+
+#include <cmath>
+
+#include "kernels.h"
+#include "simd.h"
+
+namespace DRAGOMAN_KERNELS {
+
+constexpr int kSide = kLanes == 16 ? 1 : 2;  // vectors side by side in `product`; 16 columns or fewer
+
+// out[r][..] (kSide vectors) = sum over k of left[r][k] * right[k][..]
+template <int kRows, typename T>
+static void product_tile(const float* left, int left_stride, const T* right, int right_stride, int depth, float* out,
+                         int out_stride) {
+  Floats sums[kRows][kSide] = {};
+  for (int k = 0; k < depth; k++, right += right_stride) {
+    Floats line[kSide];
+    for (int v = 0; v < kSide; v++) line[v] = load(right + kLanes * v);
+    for (int r = 0; r < kRows; r++)
+      for (int v = 0; v < kSide; v++) sums[r][v] += left[int64_t(r) * left_stride + k] * line[v];
+  }
+  for (int r = 0; r < kRows; r++)
+    for (int v = 0; v < kSide; v++) store(out + int64_t(r) * out_stride + kLanes * v, sums[r][v]);
+}
+
+template <typename T>
+static void product(const float* left, int left_stride, int rows, const T* right, int right_stride, int depth, int columns,
+                    float* out, int out_stride) {
+  for (int c = 0; c < columns; c += kSide * kLanes) {
+    if (rows == 4) product_tile<4>(left, left_stride, right + c, right_stride, depth, out + c, out_stride);
+    if (rows == 3) product_tile<3>(left, left_stride, right + c, right_stride, depth, out + c, out_stride);
+    if (rows == 2) product_tile<2>(left, left_stride, right + c, right_stride, depth, out + c, out_stride);
+    if (rows == 1) product_tile<1>(left, left_stride, right + c, right_stride, depth, out + c, out_stride);
+  }
+}
+
+// In place over `length` scores, of which there is room for length16; those behind become 0.
+static ALWAYS_INLINE void softmax(float* scores, int length, float scale) {
+  int room = dragoman::padded(length, 16);
+  for (int i = length; i < room; i++) scores[i] = -INFINITY;
+  Floats most = splat(-INFINITY), total = {};
+  for (int i = 0; i < room; i += kLanes) {
+    Floats x = load(scores + i) * scale;
+    store(scores + i, x);
+    most = max(most, x);
+  }
+  float top = largest(most);
+  for (int i = 0; i < room; i += kLanes) {
+    Floats x = exponential(load(scores + i) - top);
+    store(scores + i, x);
+    total += x;
+  }
+  float factor = 1 / sum(total);
+  for (int i = 0; i < room; i += kLanes) store(scores + i, load(scores + i) * factor);
+}
+
+template <typename T>
+static void write(const float* from, int count, void* to) {
+  for (int i = 0; i < count; i += kLanes) store(static_cast<T*>(to) + i, load(from + i));
+}
+
+template <typename T>
+static void pack(const float* keys, const float* values, int stride, int length, int width, void* packed_keys,
+                 void* packed_values) {
+  int room = dragoman::padded(length, 16);
+  T* turned = static_cast<T*>(packed_keys);
+  memset(packed_keys, 0, sizeof(T) * room * width);
+  alignas(64) T column[1024];
+  for (int t = 0; t < length; t++)
+    for (int begin = 0; begin < width; begin += 1024) {
+      int count = width - begin < 1024 ? width - begin : 1024;
+      write<T>(keys + int64_t(t) * stride + begin, count, column);
+      for (int i = 0; i < count; i++) turned[int64_t(begin + i) * room + t] = column[i];
+    }
+  for (int t = 0; t < length; t++) write<T>(values + int64_t(t) * stride, width, static_cast<T*>(packed_values) + int64_t(t) * width);
+}
+
+template <typename T>
+static void attend(const float* queries, int stride, int rows, const void* keys, const void* values, int length, int width,
+                   float scale, float* out, int out_stride, float* scores, float* weights, int weights_stride, float share) {
+  int room = dragoman::padded(length, 16);
+  for (int r = 0; r < rows; r += 4) {
+    int tall = rows - r < 4 ? rows - r : 4;
+    product(queries + int64_t(r) * stride, stride, tall, static_cast<const T*>(keys), room, width, room, scores, room);
+    for (int i = 0; i < tall; i++) {
+      softmax(scores + i * room, length, scale);
+      if (weights)
+        for (int t = 0; t < length; t++) weights[int64_t(r + i) * weights_stride + t] += share * scores[i * room + t];
+    }
+    product(scores, room, tall, static_cast<const T*>(values), width, length, width, out + int64_t(r) * out_stride, out_stride);
+  }
+}
+
+template <typename T>
+static void attend_cells(const float* query, const void* const* cells, int length, int64_t key_offset, int64_t value_offset,
+                         int width, float scale, float* out, float* scores) {
+  for (int t = 0; t < length; t++) {
+    const T* key = static_cast<const T*>(cells[t]) + key_offset;
+    Floats sums = {};
+    for (int i = 0; i < width; i += kLanes) sums += load(query + i) * load(key + i);
+    scores[t] = sum(sums);
+  }
+  softmax(scores, length, scale);
+  constexpr int kWide = 16 / kLanes;
+  for (int i = 0; i < width; i += 16) {
+    Floats sums[kWide] = {};
+    for (int t = 0; t < length; t++) {
+      const T* value = static_cast<const T*>(cells[t]) + value_offset + i;
+      for (int v = 0; v < kWide; v++) sums[v] += scores[t] * load(value + kLanes * v);
+    }
+    for (int v = 0; v < kWide; v++) store(out + i + kLanes * v, sums[v]);
+  }
+}
+
+template <typename T>
+constexpr dragoman::AttentionKernels attention_kernels() {
+  return {sizeof(T), pack<T>, attend<T>, attend_cells<T>, write<T>};
+}
+
+}  // namespace DRAGOMAN_KERNELS

@@ -1,0 +1,19 @@
+// The dot product instructions of ARMv8.2 take signed bytes on both sides.
+#pragma once
+
+#include "simd.h"
+
+namespace DRAGOMAN_KERNELS {
+
+constexpr int kFlip = 0;
+
+struct Activation {
+  int8x16_t value;
+  explicit ALWAYS_INLINE Activation(int32_t four) : value(vreinterpretq_s8_s32(vdupq_n_s32(four))) {}
+};
+
+static ALWAYS_INLINE Ints dot(Ints sum, const Activation& a, Ints weights) {
+  return (Ints)vdotq_s32((int32x4_t)sum, a.value, (int8x16_t)weights);
+}
+
+}  // namespace DRAGOMAN_KERNELS

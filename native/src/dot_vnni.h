@@ -1,0 +1,31 @@
+// VNNI multiplies four unsigned by four signed bytes and adds them up: activations are kept with 128 added, which the
+// sums of the weights take back (see finish in gemm_int8.h).
+#pragma once
+
+#include "simd.h"
+
+namespace DRAGOMAN_KERNELS {
+
+constexpr int kFlip = 0x80;
+
+struct Activation {
+  Ints value;
+  explicit ALWAYS_INLINE Activation(int32_t four) : value(four - Ints{}) {}
+};
+
+static ALWAYS_INLINE Ints dot(Ints sum, const Activation& a, Ints weights) {
+#if defined(DRAGOMAN_EMULATE_VNNI)
+  uint8_t left[4 * kLanes];
+  int8_t right[4 * kLanes];
+  memcpy(left, &a.value, sizeof left);
+  memcpy(right, &weights, sizeof right);
+  for (int i = 0; i < 4 * kLanes; i++) sum[i / 4] += left[i] * right[i];
+  return sum;
+#elif defined(__AVX512VNNI__)
+  return (Ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a.value, (__m512i)weights);
+#else
+  return (Ints)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)a.value, (__m256i)weights);
+#endif
+}
+
+}  // namespace DRAGOMAN_KERNELS

@@ -1,0 +1,45 @@
+// A model: the caller's plan, checked, with the sizes that follow from it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels.h"
+
+namespace dragoman {
+
+struct EncoderLayer {
+  const Matrix *qkv, *out, *inner, *outer;
+  const dragoman_norm *attention, *feed_forward;
+};
+
+struct DecoderLayer {
+  const Matrix *qkv, *out, *cross_query, *cross_kv, *cross_out, *inner, *outer;
+  const dragoman_norm *attention, *cross, *feed_forward;
+};
+
+struct Model {
+  explicit Model(const dragoman_plan& plan);  // throws std::invalid_argument
+
+  dragoman_plan plan;
+  std::vector<Matrix> matrices;
+  std::vector<dragoman_norm> norms;
+  std::vector<EncoderLayer> encoder;
+  std::vector<DecoderLayer> decoder;
+  const Matrix* output;
+  const dragoman_norm *encoder_norm, *decoder_norm;  // NULL in a post-norm model
+  std::vector<uint8_t> never;                        // [vocabulary, padded]: padding, BOS, ids without a piece
+
+  int head;    // width of a head, padded
+  int heads;   // all heads side by side: the H of the plan
+  int width;   // of a row of hidden states, padded
+  int mixed;   // of a row of what attention gathered, padded
+  int inner;   // of a row inside the feed-forward network, padded
+  float scale;  // 1 / sqrt(d_k)
+  const AttentionKernels* attention;
+
+  int64_t cell() const { return int64_t(decoder.size()) * 2 * heads; }           // numbers a token has in the cache
+  int64_t memory(int length) const { return cell() * padded(length, 16); }       // numbers a source has (at least)
+};
+
+}  // namespace dragoman

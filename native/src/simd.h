@@ -1,0 +1,121 @@
+// Vectors of one width for all kernels: the compiler's own vector types, so that the same lines become AVX-512, AVX2,
+// NEON or plain SSE2, by the flags with which kernels.cpp is compiled.
+//
+// Everything that rounds is written so that all widths give the same bits where the order of the sums allows it.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#ifndef DRAGOMAN_LANES
+#if defined(__AVX512F__)
+#define DRAGOMAN_LANES 16
+#elif defined(__AVX2__)
+#define DRAGOMAN_LANES 8
+#else
+#define DRAGOMAN_LANES 4
+#endif
+#endif
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+namespace DRAGOMAN_KERNELS {
+
+constexpr int kLanes = DRAGOMAN_LANES;
+
+typedef float Floats __attribute__((vector_size(4 * kLanes)));
+typedef int32_t Ints __attribute__((vector_size(4 * kLanes)));
+typedef uint32_t Bits __attribute__((vector_size(4 * kLanes)));
+typedef uint16_t Halves __attribute__((vector_size(2 * kLanes)));
+
+// A key or value as it is kept: the upper half of a float.
+struct BFloat16 {
+  uint16_t bits;
+};
+
+static ALWAYS_INLINE Floats load(const float* from) {
+  Floats x;
+  memcpy(&x, from, sizeof x);
+  return x;
+}
+
+static ALWAYS_INLINE Floats load(const BFloat16* from) {
+  Halves x;
+  memcpy(&x, from, sizeof x);
+  return (Floats)(__builtin_convertvector(x, Bits) << 16);
+}
+
+static ALWAYS_INLINE Ints load_ints(const void* from) {
+  Ints x;
+  memcpy(&x, from, sizeof x);
+  return x;
+}
+
+static ALWAYS_INLINE void store(float* to, Floats x) { memcpy(to, &x, sizeof x); }
+
+// Rounds to the nearest, ties to even; what is not finite is the caller's concern.
+static ALWAYS_INLINE void store(BFloat16* to, Floats x) {
+  Bits bits = (Bits)x;
+  bits = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  Halves halves = __builtin_convertvector(bits, Halves);
+  memcpy(to, &halves, sizeof halves);
+}
+
+static ALWAYS_INLINE Floats splat(float x) { return x - (Floats){}; }
+
+static ALWAYS_INLINE Floats max(Floats a, Floats b) { return a > b ? a : b; }
+static ALWAYS_INLINE Floats min(Floats a, Floats b) { return a < b ? a : b; }
+static ALWAYS_INLINE Floats abs(Floats x) { return (Floats)((Bits)x & 0x7fffffffu); }
+
+// Nearest whole number of |x| < 2^22, ties to even: adding 1.5 * 2^23 leaves no room for a fraction.
+constexpr float kRounder = 12582912.0f;
+static ALWAYS_INLINE Ints nearest(Floats x) { return (Ints)(x + kRounder) - (Ints)splat(kRounder); }
+
+static ALWAYS_INLINE float sum(Floats x) {
+#if DRAGOMAN_LANES == 16
+  typedef float Half __attribute__((vector_size(32)));
+  Half h = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
+#elif DRAGOMAN_LANES == 8
+  Floats h = x;
+#endif
+  typedef float Quarter __attribute__((vector_size(16)));
+#if DRAGOMAN_LANES >= 8
+  Quarter q = __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
+#else
+  Quarter q = x;
+#endif
+  q += __builtin_shufflevector(q, q, 2, 3, 0, 1);
+  return q[0] + q[1];
+}
+
+static ALWAYS_INLINE float largest(Floats x) {
+  float most = x[0];
+  for (int i = 1; i < kLanes; i++) most = x[i] > most ? x[i] : most;
+  return most;
+}
+
+// e^x: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2] (relative error below 3e-7); 0 below -87, at most e^88.
+static ALWAYS_INLINE Floats exponential(Floats x) {
+  Floats inside = min(max(x, splat(-87.0f)), splat(88.0f));
+  Ints n = nearest(inside * 1.44269504f);
+  Floats whole = __builtin_convertvector(n, Floats);
+  Floats f = inside - whole * 0.693359375f + whole * 2.12194440e-4f;
+  Floats p = splat(1.0f / 720);
+  p = p * f + 1.0f / 120;
+  p = p * f + 1.0f / 24;
+  p = p * f + 1.0f / 6;
+  p = p * f + 0.5f;
+  p = p * f + 1.0f;
+  p = p * f + 1.0f;
+  p *= (Floats)((n + 127) << 23);
+  p = x < -87.0f ? Floats{} : p;
+  return x == x ? p : x;  // NaN stays NaN, so that it is noticed
+}
+
+}  // namespace DRAGOMAN_KERNELS

@@ -1,0 +1,14 @@
+// native_tests [ROUNDS]: shapes and models drawn at random, the same ones every time.
+#include <cstdlib>
+
+#include "check.h"
+
+void test_kernels(int rounds);
+void test_engine(int rounds);
+
+int main(int count, char** arguments) {
+  int rounds = count > 1 ? std::atoi(arguments[1]) : 60;
+  test_kernels(rounds);
+  test_engine(rounds / 6);
+  return 0;
+}
