@@ -20,11 +20,18 @@ constexpr int kSide = kLanes == 16 ? 1 : 2;  // vectors side by side in `product
 template <int kRows, typename T>
 static void product_tile(const float* left, int left_stride, const T* right, int right_stride, int depth, float* out,
                          int out_stride) {
-  Floats sums[kRows][kSide] = {};
+  Floats sums[kRows][kSide];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; r++)
+#pragma GCC unroll 8
+    for (int v = 0; v < kSide; v++) sums[r][v] = Floats{};
   for (int k = 0; k < depth; k++, right += right_stride) {
     Floats line[kSide];
+#pragma GCC unroll 8
     for (int v = 0; v < kSide; v++) line[v] = load(right + kLanes * v);
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; r++)
+#pragma GCC unroll 8
       for (int v = 0; v < kSide; v++) sums[r][v] += left[int64_t(r) * left_stride + k] * line[v];
   }
   for (int r = 0; r < kRows; r++)

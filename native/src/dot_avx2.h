@@ -10,7 +10,8 @@ constexpr int kFlip = 0;
 
 struct Activation {
   __m256i value, magnitude;
-  explicit ALWAYS_INLINE Activation(int32_t four) : value(_mm256_set1_epi32(four)), magnitude(_mm256_abs_epi8(value)) {}
+  explicit ALWAYS_INLINE Activation(const int8_t* at)
+      : value(_mm256_set1_epi32(load_four(at))), magnitude(_mm256_abs_epi8(value)) {}
 };
 
 static ALWAYS_INLINE Ints dot(Ints sum, const Activation& a, Ints weights) {

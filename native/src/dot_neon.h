@@ -9,7 +9,7 @@ constexpr int kFlip = 0;
 
 struct Activation {
   int8x16_t value;
-  explicit ALWAYS_INLINE Activation(int32_t four) : value(vreinterpretq_s8_s32(vdupq_n_s32(four))) {}
+  explicit ALWAYS_INLINE Activation(const int8_t* at) : value(vreinterpretq_s8_s32(vdupq_n_s32(load_four(at)))) {}
 };
 
 static ALWAYS_INLINE Ints dot(Ints sum, const Activation& a, Ints weights) {

@@ -9,8 +9,8 @@ constexpr int kFlip = 0;
 
 struct Activation {
   Ints bytes[4];
-  explicit ALWAYS_INLINE Activation(int32_t four) {
-    for (int i = 0; i < 4; i++) bytes[i] = int32_t(int8_t(uint32_t(four) >> (8 * i))) - Ints{};
+  explicit ALWAYS_INLINE Activation(const int8_t* at) {
+    for (int i = 0; i < 4; i++) bytes[i] = int32_t(at[i]) - Ints{};
   }
 };
 

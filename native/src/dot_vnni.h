@@ -10,7 +10,7 @@ constexpr int kFlip = 0x80;
 
 struct Activation {
   Ints value;
-  explicit ALWAYS_INLINE Activation(int32_t four) : value(four - Ints{}) {}
+  explicit ALWAYS_INLINE Activation(const int8_t* at) : value(load_four(at) - Ints{}) {}
 };
 
 static ALWAYS_INLINE Ints dot(Ints sum, const Activation& a, Ints weights) {

@@ -140,7 +140,7 @@ void Forward::encode_group(const Member& me, const Source* sources, int count) {
   for (int s = 0; s < count; s++) {
     for (int t = 0; t < sources[s].length; t++, rows++)
       kernels_.embed(plan.src_embedding + int64_t(sources[s].ids[t]) * plan.d_model, plan.src_positions + int64_t(t) * plan.d_model,
-                     factor, plan.d_model, desk.x.data() + int64_t(rows) * m.width);
+                     factor, plan.d_model, m.width, desk.x.data() + int64_t(rows) * m.width);
     longest = std::max(longest, sources[s].length);
   }
   desk.scores.reserve(4 * (padded(longest, 16) + 16));
@@ -176,7 +176,7 @@ void Forward::remember(const Member& me, const Source* sources, int count, const
   if (me.index == 0)
     for (int s = 0; s < count; s++) {
       sources[s].memory->length = sources[s].length;
-      sources[s].memory->numbers.reserve(m.memory(sources[s].length) * m.attention->bytes);
+      sources[s].memory->numbers.reserve(size_t(m.memory_bytes(sources[s].length)));
     }
   me.wait();
   for (size_t i = 0; i < m.decoder.size(); i++) {
@@ -204,7 +204,7 @@ void Forward::step(const Member& me, const std::vector<Row>& rows, float* attent
   for (int r = 0; r < count; r++) {
     kernels_.embed(plan.tgt_embedding + int64_t(rows[r].id) * plan.d_model,
                    plan.tgt_positions + int64_t(rows[r].length - 1) * plan.d_model, std::sqrt(float(plan.d_model)),
-                   plan.d_model, desk.x.data() + int64_t(r) * m.width);
+                   plan.d_model, m.width, desk.x.data() + int64_t(r) * m.width);
     longest = std::max({longest, rows[r].length, rows[r].memory->length});
   }
   desk.scores.reserve(4 * (padded(longest, 16) + 16));

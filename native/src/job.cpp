@@ -141,7 +141,7 @@ void Job::admit(Round* round) {
   round->sentences.reserve(kSlots);
   for (int i = 0; i < taken; i++, waiting_++)
     round->sentences.emplace_back(int(waiting_), requests_[waiting_], settings_,
-                                  Cells(model_.cell() * model_.attention->bytes, &round->spare));
+                                  Cells(model_.cell_bytes(), &round->spare));
   for (int i = busy; i < busy + taken; i++) round->arrivals.push_back(round->sentences[i].source());
 }
 

@@ -22,9 +22,16 @@ namespace DRAGOMAN_KERNELS {
 
 extern const dragoman::Kernels table;
 const dragoman::Kernels table = {
-    NAME(DRAGOMAN_KERNELS), quantize, MULTIPLY_INT8, multiply_float,
-    norm,                   activate, embed,         scan,
-    attention_kernels<float>(), attention_kernels<BFloat16>(),
+    NAME(DRAGOMAN_KERNELS),
+    quantize,
+    MULTIPLY_INT8,
+    multiply_float,
+    norm,
+    activate,
+    embed,
+    scan,
+    attention_kernels<float>(),
+    attention_kernels<BFloat16>(),
 };
 
 }  // namespace DRAGOMAN_KERNELS

@@ -53,8 +53,8 @@ struct AttentionKernels {
 struct Kernels {
   const char* name;
 
-  // Rows [rows][inputs64] of floats into int8 and a scale for each: float = int8 * scale. Whatever an instruction set
-  // wants signed or not is between its two functions.
+  // Rows [rows][inputs64] of floats into int8 and a scale for each: float = int8 * scale. Whether the bytes are signed is
+  // between an instruction set's own two functions.
   void (*quantize)(const float* rows, int count, int stride, int width, int8_t* out, float* scales);
 
   // Columns first .. last (multiples of 16) of rows times matrix plus bias, into out[row][column - first].
@@ -71,8 +71,8 @@ struct Kernels {
   void (*activate)(const float* rows, int stride, int count, int first, int last, int width, int kind, float* out,
                    int out_stride);
 
-  // x = embedding * factor + position
-  void (*embed)(const float* embedding, const float* position, float factor, int width, float* x);
+  // x = embedding * factor + position, then zeros up to the stride
+  void (*embed)(const float* embedding, const float* position, float factor, int width, int stride, float* x);
 
   // Ids first .. first + count of one row of logits into its log-sum-exp and its best; `banned` [vocabulary] are not taken.
   Partial (*scan)(const float* logits, int first, int count, const uint8_t* banned, Top& top);

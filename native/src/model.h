@@ -38,8 +38,13 @@ struct Model {
   float scale;  // 1 / sqrt(d_k)
   const AttentionKernels* attention;
 
-  int64_t cell() const { return int64_t(decoder.size()) * 2 * heads; }           // numbers a token has in the cache
-  int64_t memory(int length) const { return cell() * padded(length, 16); }       // numbers a source has (at least)
+  // Bytes that keys and values of a token take, and those of a source. A cell is one line longer than it need be: if
+  // cells lay whole pages apart, the same head of all of them would compete for the same few places in the cache.
+  int64_t cell_bytes() const { return numbers() * attention->bytes + 64; }
+  int64_t memory_bytes(int length) const { return numbers() * attention->bytes * padded(length, 16); }
+
+ private:
+  int64_t numbers() const { return int64_t(decoder.size()) * 2 * heads; }
 };
 
 }  // namespace dragoman

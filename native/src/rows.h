@@ -69,8 +69,9 @@ static void activate(const float* rows, int stride, int count, int first, int la
   if (kind == DRAGOMAN_GELU || kind == DRAGOMAN_GEGLU) each(rows, stride, count, first, last, linear, out, out_stride, gelu);
 }
 
-static void embed(const float* embedding, const float* position, float factor, int width, float* x) {
+static void embed(const float* embedding, const float* position, float factor, int width, int stride, float* x) {
   for (int i = 0; i < width; i++) x[i] = embedding[i] * factor + position[i];
+  for (int i = width; i < stride; i++) x[i] = 0;  // may be NaN from a sentence before
 }
 
 }  // namespace DRAGOMAN_KERNELS

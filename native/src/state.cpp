@@ -21,7 +21,7 @@ std::unique_ptr<State> State::start(const Model& model, const std::vector<std::v
 std::unique_ptr<State> State::step(const int32_t* ids, int best, int32_t* top_ids, float* top_log_probs, float* all,
                                    float* attention, int attention_stride) const {
   std::unique_ptr<State> grown(new State(*this));
-  int64_t bytes = model_->cell() * model_->attention->bytes;
+  int64_t bytes = model_->cell_bytes();
   Block block = std::make_shared<Buffer<std::byte>>(size_t(std::max<int64_t>(bytes * rows(), 1)));
   // Rows of one source look at it together; the caller may have them in any order.
   std::vector<int> order(rows_.size());

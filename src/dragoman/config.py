@@ -124,7 +124,7 @@ class TrainConfig(Section):
     validate_every: Annotated[int, Field(ge=1, le=100_000_000)] = 500
     "Updates between validations (loss, and BLEU/chrF of real translations)."
     validate_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
-    "Validation pairs that are used, the first ones of the file; for loss and BLEU alike."
+    "Validation pairs used: the first of the file, or of those put aside; on resuming it can be lowered, not raised."
     patience: Annotated[int, Field(ge=0, le=10_000)] = 0
     "Validations without a better score before stopping early; 0 never stops early."
     threads: Annotated[int, Field(ge=0, le=4096)] = 0

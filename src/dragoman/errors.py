@@ -8,6 +8,7 @@
     |-- FolderError          a model folder or checkpoint is missing, locked, damaged or from another version
     |-- TrainingError        training cannot go on: the loss is not finite, the disk is full
     |-- ImportWeightsError   another program's weights do not map onto ours, or are not safe to read
+    |-- EngineError          the CPU engine is missing, does not fit this processor, or refuses a model
     `-- RequestError         a translation, scoring or sampling request that cannot be honoured
 
 Each message is one line a tired person understands: what was wrong (key, value), where, what was expected, what to do.
@@ -44,6 +45,10 @@ class TrainingError(DragomanError):
 
 class ImportWeightsError(DragomanError):
     """Another program's weights do not map onto ours, or are not safe to read."""
+
+
+class EngineError(DragomanError):
+    """The CPU engine is missing, does not fit this processor, or refuses a model."""
 
 
 class RequestError(DragomanError):

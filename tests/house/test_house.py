@@ -15,21 +15,27 @@ from dragoman.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-COMMANDS = ("check", "train", "translate", "score", "evaluate", "average", "demo")
+COMMANDS = ("check", "train", "translate", "score", "evaluate", "average", "quantize", "info", "bench", "demo")
 HEAVY = ("torch", "numpy", "tokenizers", "sacrebleu", "matplotlib", "polib")
 OPTIONS = {
     "check": {"--valid", "--test", "--config", "-c", "--set", "-s", "--estimate", "--no-estimate", "--json"},
     "train": {"--out", "-o", "--valid", "--config", "-c", "--set", "-s", "--licence", "--accept-changed-data"},
     "translate": {
-        *("--model", "-m", "--file", "-f", "--n-best", "--beam", "--prefix"),
+        *("--model", "-m", "--file", "-f", "--n-best", "--beam", "--prefix", "--backend"),
         *("--config", "-c", "--set", "-s", "--json"),
     },
-    "score": {"--model", "-m", "--set", "-s", "--tokens", "--json"},
+    "score": {"--model", "-m", "--set", "-s", "--tokens", "--backend", "--json"},
     "evaluate": {
-        *("--model", "-m", "--compare", "--lowercase", "--output", "-o"),
+        *("--model", "-m", "--compare", "--lowercase", "--output", "-o", "--backend"),
         *("--config", "-c", "--set", "-s", "--json"),
     },
     "average": {"--out", "-o"},
+    "quantize": {"--limit", "--force", "--json"},
+    "info": {"--json"},
+    "bench": {
+        *("--file", "-f", "--threads", "--batch", "--beam", "--precision"),
+        *("--quick", "--explain", "--store", "--no-store", "--json"),
+    },
     "demo": {"--out", "-o"},
 }
 """Changing the command line must be meant: it changes this table."""
@@ -65,6 +71,53 @@ def test_importing_dragoman_imports_nothing_heavy() -> None:
     script = f"import sys, dragoman; print(sorted(set(sys.modules) & set({HEAVY!r})))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+WITHOUT_TORCH = """
+import sys
+for name in ("torch", "jaxtyping", "matplotlib"):
+    sys.modules[name] = None  # importing it raises ModuleNotFoundError
+sys.argv[0] = "dragoman"
+"""
+BASE_MODULES = (
+    *("engine.loading", "engine.native_backend", "engine.translator", "evaluate.metrics", "evaluate.bootstrap"),
+    *("data.corpus", "data.report", "store.folder", "store.average", "train.presets"),
+)
+"""What the base install, which has no torch, imports to translate, score, evaluate, check and quantize."""
+
+
+def without_torch(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_TORCH + script, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_without_torch(name: str) -> None:
+    done = without_torch("from dragoman.cli.main import run; run()", name, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "Usage: dragoman" in done.stdout
+
+
+@pytest.mark.parametrize("name", BASE_MODULES)
+def test_the_base_install_imports(name: str) -> None:
+    done = without_torch(f"import dragoman.{name}")
+    assert done.returncode == 0, done.stderr
+
+
+def test_check_without_torch(tmp_path: Path) -> None:
+    files = [tmp_path / "train.en", tmp_path / "train.de"]
+    for path in files:
+        path.write_text("".join(f"{path.suffix[1:]} {number}\n" for number in range(100)), encoding="utf-8")
+    done = without_torch("from dragoman.cli.main import run; run()", "check", *map(str, files))
+    assert "Traceback" not in done.stderr
+    assert "no estimate of the time: it needs torch" in done.stderr
+
+
+def test_training_without_torch_says_what_to_install(tmp_path: Path) -> None:
+    arguments = ["train", "a.en", "a.de", "--out", str(tmp_path / "model")]
+    done = without_torch("from dragoman.cli.main import run; run()", *arguments)
+    assert done.returncode == 2
+    assert done.stderr == "dragoman: this needs torch, which is not installed; pip install 'dragoman[train]'\n"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())

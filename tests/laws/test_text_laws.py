@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dragoman.text.dropout import BpeDropout
 from dragoman.text.normalize import normalize
 from dragoman.text.segment import split
+from dragoman.text.words import Words
 from toys import LINES, NASTY, toy_tokenizer
 
 LETTERS = st.characters(exclude_categories=["Cs"])
@@ -27,6 +28,12 @@ def test_decode_of_encode_is_the_normal_form(text: str) -> None:
     assert tokenizer.decode(ids) == normalize(text) == unicodedata.normalize("NFC", text)
     assert all(3 <= index < len(tokenizer.vocab) for index in ids)
     assert tokenizer.encode(tokenizer.decode(ids)) == ids
+
+
+@settings(max_examples=200)
+@given(st.lists(TEXTS, max_size=4))
+def test_word_by_word_gives_the_same_ids(texts: list[str]) -> None:
+    assert Words(toy_tokenizer()).encode_batch(texts) == toy_tokenizer().encode_batch(texts)
 
 
 @settings(max_examples=200)

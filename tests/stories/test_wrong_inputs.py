@@ -252,6 +252,10 @@ CASES: dict[str, Case] = {
 }
 
 
+STEPS = ("reading", "learning", "writing", "no --valid", "warning", "dropped")
+"""How the lines begin that tell how far a training is."""
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_one_line_says_it(name: str, desk: Desk) -> None:
     arguments, fragments = CASES[name]
@@ -259,7 +263,7 @@ def test_one_line_says_it(name: str, desk: Desk) -> None:
     assert ran.code == 2, ran
     assert ran.out == ""
     said = ran.err.splitlines()
-    told = [line for line in said if not line.startswith(("reading", "learning", "no --valid", "warning", "dropped"))]
+    told = [line for line in said if not line.startswith(STEPS)]
     assert len(told) == 1, ran.err
     assert told[0].startswith("dragoman: ")
     assert "Traceback" not in ran.err

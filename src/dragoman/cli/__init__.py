@@ -4,6 +4,6 @@ Knows: everything, but imports it only when a command runs; help must not wait f
 Does not know: how anything is done.
 
 Results go to standard output, everything else to standard error. Read in this order: ``main``, ``settings``, then the
-commands ``check``, ``train``, ``translate``, ``score``, ``evaluate``, ``average``, ``demo``; ``progress`` and
-``report_table`` are what they draw with.
+commands ``check``, ``train``, ``translate``, ``score``, ``evaluate``, ``average``, ``quantize``, ``info``, ``bench``,
+``demo``; ``progress``, ``count`` and ``report_table`` are what they draw with.
 """

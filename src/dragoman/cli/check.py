@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.settings import AsJson, Files, Recipe, Settings, layers
+from dragoman.cli.settings import AsJson, Files, Recipe, Settings, layers, training_corpus
 
 PROBLEMS = 1
 
@@ -23,6 +23,8 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Report on a corpus: counts, misalignment, encodings, duplicates, what training would do. Exit code 1: unfit."""
+    from importlib.util import find_spec
+
     from dragoman.config import merge
     from dragoman.data.corpus import open_corpus
     from dragoman.data.report import examine
@@ -30,14 +32,16 @@ def check(
 
     wanted = layers(config, settings)
     data = merge(wanted).data
-    corpora = [open_corpus(paths, skip_invalid=data.skip_invalid) if paths else None for paths in (files, valid, test)]
-    train = corpora[0]
-    report = examine(train, corpora[1], corpora[2], drop_duplicates=data.drop_duplicates)  # type: ignore[arg-type]
+    train = training_corpus(files, [*(valid or []), *(test or [])], data.skip_invalid)
+    others = [open_corpus(paths, skip_invalid=data.skip_invalid) if paths else None for paths in (valid, test)]
+    report = examine(train, *others, drop_duplicates=data.drop_duplicates)
     if report.fit_to_train:
         size = presets.CorpusSize(report.train.pairs, report.train.tgt.mean_length)
         resolved = merge([presets.for_corpus(size), *wanted])
         minutes = None
-        if estimate:
+        if estimate and find_spec("torch") is None:
+            typer.echo("no estimate of the time: it needs torch; pip install 'dragoman[train]'", err=True)
+        elif estimate:
             from dragoman.train.estimate import training_minutes
 
             minutes = training_minutes(resolved)

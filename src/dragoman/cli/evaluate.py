@@ -1,14 +1,17 @@
 """`dragoman evaluate`: BLEU, chrF and TER of a model, or of a file, against references - and against a rival."""
 
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.settings import AsJson, Model, Recipe, Settings, search_settings
+from dragoman.cli.settings import AsJson, Backend, Model, Recipe, Settings, search_settings, warn
 
 if TYPE_CHECKING:
+    from dragoman.engine.loading import BackendName
     from dragoman.evaluate.bootstrap import Comparison
     from dragoman.evaluate.metrics import Scores
 
@@ -26,6 +29,7 @@ def evaluate(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the translations here.")] = None,
     config: Recipe = None,
     settings: Settings = None,
+    backend: Backend = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Translate a test set and measure it; unequal counts of lines are refused."""
@@ -41,8 +45,11 @@ def evaluate(
     language = _target_language(model)
     if output:
         files.check_writable(output.parent)
-    rival = _rival(compare, sources, source, config, settings) if compare else []
-    hypotheses = _translations(model, sources, config, settings)
+    translated = partial(_translations, sources=sources, config=config, settings=settings, backend=backend)
+    rival: list[str] = []
+    if compare:
+        rival = translated(compare) if compare.is_dir() else _as_many(compare, len(sources), source)
+    hypotheses = translated(model, tell=warn)
     if output:
         files.write_atomic(output, "".join(f"{line}\n" for line in hypotheses).encode())
     scores = measure(hypotheses, references, language, lowercase)
@@ -73,16 +80,19 @@ def _as_many(path: Path, count: int, source: Path) -> list[str]:
     return lines
 
 
-def _rival(path: Path, sources: list[str], source: Path, config: Path | None, settings: list[str] | None) -> list[str]:
-    return _translations(path, sources, config, settings) if path.is_dir() else _as_many(path, len(sources), source)
-
-
-def _translations(model: Path, sources: list[str], config: Path | None, settings: list[str] | None) -> list[str]:
-    from dragoman.cli.progress import SentenceCount
+def _translations(
+    model: Path,
+    sources: list[str],
+    config: Path | None,
+    settings: list[str] | None,
+    backend: "BackendName",
+    tell: Callable[[str], None] = lambda message: None,
+) -> list[str]:
+    from dragoman.cli.count import SentenceCount
     from dragoman.cli.translate import one_line
     from dragoman.engine.loading import load
 
-    translator = load(model)
+    translator = load(model, backend, warn=tell)
     search = search_settings(translator.search, config, settings)
     with SentenceCount() as count:
         return [one_line(found[0].text) for found in translator.stream(sources, search, tick=count.add)]

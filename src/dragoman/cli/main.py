@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, cast
 
 import typer
@@ -10,15 +11,24 @@ import typer.main
 
 from dragoman import __version__
 from dragoman.cli.average import average
+from dragoman.cli.bench import bench
 from dragoman.cli.check import check
 from dragoman.cli.demo import demo
 from dragoman.cli.evaluate import evaluate
+from dragoman.cli.info import info
+from dragoman.cli.quantize import quantize
 from dragoman.cli.score import score
 from dragoman.cli.train import train
 from dragoman.cli.translate import translate
 from dragoman.errors import DragomanError
 
 BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
+
+TWO_FILES = ("--valid", "--test")
+"""Options that take one file or two."""
+
+TRAINING_ONLY = ("torch", "jaxtyping", "matplotlib")
+"""What only ``dragoman[train]`` installs; every command that needs it finds out by importing it."""
 
 app = typer.Typer(
     name="dragoman",
@@ -27,7 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Train a translator from your own sentence pairs, and use it.",
 )
-for command in (check, train, translate, score, evaluate, average, demo):
+for command in (check, train, translate, score, evaluate, average, quantize, info, bench, demo):
     app.command()(command)
 
 USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
@@ -62,6 +72,10 @@ def run() -> None:
         _dispatch(spread(sys.argv[1:]) or ["--help"])
     except DragomanError as error:
         _leave(str(error), BAD_INPUT)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in TRAINING_ONLY:
+            raise
+        _leave(f"this needs {error.name}, which is not installed; pip install 'dragoman[train]'", BAD_INPUT)
     except BrokenPipeError:
         _leave("", BROKEN_PIPE)
     except OSError as error:
@@ -88,13 +102,23 @@ def _dispatch(arguments: list[str]) -> None:
 
 
 def spread(arguments: list[str]) -> list[str]:
-    """Let ``--valid`` and ``--test`` take two files as well as one: ``--valid a b`` becomes ``--valid a --valid b``."""
+    """Let ``--valid`` and ``--test`` take two files as well as one: ``--valid a b`` becomes ``--valid a --valid b``.
+
+    A file that holds both sides by its name (`one.tsv`) is alone; the next one begins the corpus.
+    """
     spread: list[str] = []
     for argument in arguments:
-        two_back = spread[-2] if len(spread) > 1 else ""
-        again = two_back in ("--valid", "--test") and spread.count(two_back) == 1
-        spread += [two_back, argument] if again and not argument.startswith("-") else [argument]
+        before = spread[-2:]
+        again = len(before) == 2 and before[0] in TWO_FILES and spread.count(before[0]) == 1
+        takes = again and not argument.startswith("-") and not _is_whole(before[1])
+        spread += [before[0], argument] if takes else [argument]
     return spread
+
+
+def _is_whole(name: str) -> bool:
+    from dragoman.data.corpus import holds_both_sides
+
+    return holds_both_sides(Path(name))
 
 
 def _leave(message: str, code: int) -> None:

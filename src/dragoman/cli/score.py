@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dragoman.cli.settings import AsJson, Files, Model, Settings, search_settings
+from dragoman.cli.settings import AsJson, Backend, Files, Model, Settings, search_settings, warn
 
 
 def score(
@@ -12,6 +12,7 @@ def score(
     files: Files,
     settings: Settings = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Also the log-probability of each piece.")] = False,
+    backend: Backend = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Print score (normalised by length, as in the search) and log-probability of each pair, a line a pair."""
@@ -21,7 +22,7 @@ def score(
     from dragoman.engine.loading import load
     from dragoman.engine.translator import Translator
 
-    loaded = load(model)
+    loaded = load(model, backend, warn=warn)
     search = search_settings(loaded.search, None, settings)
     translator = Translator(loaded.src, loaded.tgt, loaded.backend, search, loaded.max_length)
     corpus = open_corpus(files)

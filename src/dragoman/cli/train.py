@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.settings import Files, Recipe, Settings, layers
+from dragoman.cli.settings import Files, Recipe, Settings, layers, training_corpus
 
 SIGNALLED = 128
 
@@ -38,7 +38,7 @@ def train(
     wanted = layers(config, settings)
     skip_invalid = any(layer.get("data", {}).get("skip_invalid") is True for layer in wanted)
     sources = Sources(
-        open_corpus(files, skip_invalid=skip_invalid),
+        training_corpus(files, valid or [], skip_invalid),
         open_corpus(valid, skip_invalid=skip_invalid) if valid else None,
         accept_changed_data,
     )

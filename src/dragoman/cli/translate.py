@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli.settings import AsJson, Model, Recipe, Settings, search_settings
+from dragoman.cli.settings import AsJson, Backend, Model, Recipe, Settings, search_settings, warn
 
 if TYPE_CHECKING:
     from dragoman.engine.translator import Translation, Translator
@@ -21,16 +21,17 @@ def translate(
     prefix: Annotated[str, typer.Option("--prefix", help="Text every translation must begin with.")] = "",
     config: Recipe = None,
     settings: Settings = None,
+    backend: Backend = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Translate arguments, a file, or standard input (line by line, as the lines arrive)."""
-    from dragoman.cli.progress import SentenceCount
+    from dragoman.cli.count import SentenceCount
     from dragoman.engine.loading import load
     from dragoman.errors import RequestError
 
     if text and file:
         raise RequestError("give texts or --file, not both")
-    translator = load(model)
+    translator = load(model, backend, warn=warn)
     wanted = [*(settings or []), *_options(translator.search.beam_size, n_best, beam)]
     search = search_settings(translator.search, config, wanted)
     show = _json if as_json else _numbered if n_best else _plain

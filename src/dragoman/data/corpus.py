@@ -14,7 +14,7 @@ from dragoman.data.stream import head_of, open_regular
 from dragoman.data.tables import Columns, UnequalError, read_csv, read_jsonl, read_tsv, read_two_files
 from dragoman.errors import DataError
 
-__all__ = ["Columns", "Corpus", "Format", "Pair", "Skipped", "open_corpus"]
+__all__ = ["Columns", "Corpus", "Format", "Pair", "Skipped", "holds_both_sides", "open_corpus"]
 
 Format = Literal["two files", "tsv", "csv", "jsonl", "tmx", "po", "mo"]
 
@@ -139,6 +139,11 @@ def open_corpus(
     if kind == "two files":
         _refuse_catalogues(paths, heads, columns)
     return Corpus(paths, kind, columns, Rules(skip_invalid, keep_controls, line_limit))
+
+
+def holds_both_sides(path: Path) -> bool:
+    """Whether a file, by its name, holds source and target, so that no second one belongs to it."""
+    return _suffix(path) in _SUFFIXES
 
 
 def _head(path: Path) -> bytes:

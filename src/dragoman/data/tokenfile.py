@@ -1,12 +1,12 @@
-"""A corpus as ids on disk, mapped into memory: built once, read by any number of trainings, of any size."""
+"""A corpus as ids on disk: built once, read by any number of trainings, of any size."""
 
 import os
 import secrets
 import shutil
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, Self
@@ -14,12 +14,15 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dragoman.data.duplicates import Seen
 from dragoman.errors import DataError
 
 CHUNK = 8192
 """Pairs that are encoded at a time; bounds the memory of building."""
 
 IDS, OFFSETS = "ids.bin", "offsets.bin"
+WIDTH = 4
+"""Bytes of an id."""
 
 
 class Encoder(Protocol):
@@ -30,26 +33,53 @@ class Encoder(Protocol):
         ...
 
 
+class IdFile:
+    """All ids of a corpus, read where they are wanted.
+
+    Not mapped into memory: pairs are read in random order, so that soon the whole file would count as the process's
+    memory; and a file that is cut short under a reader is an error here and not the end of the process.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._descriptor)
+        self._path = path
+        self._size, rest = divmod(os.fstat(self._descriptor).st_size, WIDTH)
+        if rest:
+            raise ValueError(f"{path.name} ends in the middle of an id")
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> NDArray[np.uint32]:
+        """The ids from ``part.start`` to ``part.stop``, which must be there."""
+        wanted = WIDTH * (part.stop - part.start)
+        found = os.pread(self._descriptor, wanted, WIDTH * part.start)
+        if len(found) != wanted:
+            raise DataError(f"{self._path} was cut short while it was read; delete its folder, it is built again")
+        return np.frombuffer(found, np.uint32)
+
+
 @dataclass(frozen=True)
 class TokenFile:
     """Pairs of id sequences: ``ids`` holds source and target of each pair in turn, ``offsets`` where each begins.
 
-    Neither BOS nor EOS is stored. Opening maps the files and reads nothing; memory use is what the system caches.
+    Neither BOS nor EOS is stored. Opening reads nothing; the offsets are mapped into memory, 16 bytes a pair.
     """
 
-    ids: NDArray[np.uint32]
+    ids: IdFile
     offsets: NDArray[np.int64]
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Map the token file that :func:`build` left in ``folder``.
+        """Open the token file that :func:`build` left in ``folder``.
 
         Raises:
             DataError: it is missing or its two files do not fit together; delete the folder, it is built again.
         """
         try:
             offsets = np.memmap(folder / OFFSETS, dtype=np.int64, mode="r")
-            ids = np.memmap(folder / IDS, dtype=np.uint32, mode="r")
+            ids = IdFile(folder / IDS)
         except (OSError, ValueError) as error:
             raise DataError(
                 f"the token file in {folder} cannot be read ({error}); delete that folder, it is built again"
@@ -63,8 +93,9 @@ class TokenFile:
 
     def pair(self, index: int) -> tuple[list[int], list[int]]:
         """Source and target ids of one pair."""
-        start, middle, end = self.offsets[2 * index : 2 * index + 3]
-        return self.ids[start:middle].tolist(), self.ids[middle:end].tolist()
+        start, middle, end = self.offsets[2 * index : 2 * index + 3].tolist()
+        ids = self.ids[start:end].tolist()
+        return ids[: middle - start], ids[middle - start :]
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Source and target lengths [len(indices), 2] of some pairs."""
@@ -115,12 +146,15 @@ def _write(
     drop_duplicates: bool,
 ) -> Counter[str]:
     counts: Counter[str] = Counter()
-    seen: set[bytes] | None = set() if drop_duplicates else None
+    seen = Seen()
     end = 0
     with open(folder / IDS, "wb") as ids_file, open(folder / OFFSETS, "wb") as offsets_file:
         offsets_file.write(np.zeros(1, np.int64).tobytes())
-        for chunk in _chunks(_distinct(pairs, seen, counts)):
-            ids, lengths = _encode(chunk, src, tgt, max_length, counts)
+        for chunk in _chunks(iter(pairs)):
+            wanted = seen.fresh(chunk) if drop_duplicates else chunk
+            if len(wanted) < len(chunk):
+                counts["duplicate"] += len(chunk) - len(wanted)
+            ids, lengths = _encode(wanted, src, tgt, max_length, counts)
             offsets = end + np.cumsum(lengths, dtype=np.int64)
             end = int(offsets[-1]) if len(offsets) else end
             ids_file.write(np.asarray(ids, np.uint32).tobytes())
@@ -138,19 +172,6 @@ def _write(
 def _chunks(pairs: Iterator[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
     while chunk := list(islice(pairs, CHUNK)):
         yield chunk
-
-
-def _distinct(
-    pairs: Iterable[tuple[str, str]], seen: set[bytes] | None, counts: Counter[str]
-) -> Iterator[tuple[str, str]]:
-    for src, tgt in pairs:
-        if seen is not None:
-            digest = blake2b(f"{src}\n{tgt}".encode(), digest_size=8).digest()
-            if digest in seen:
-                counts["duplicate"] += 1
-                continue
-            seen.add(digest)
-        yield src, tgt
 
 
 def _encode(

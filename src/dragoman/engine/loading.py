@@ -1,32 +1,48 @@
-"""From a model folder to a translator."""
+"""From a model folder to a translator. torch is imported only where it translates."""
 
+from collections.abc import Callable
 from pathlib import Path
-
-import torch
+from typing import Literal
 
 from dragoman import config as configuration
 from dragoman.config import Config
-from dragoman.engine.torch_backend import TorchBackend
-from dragoman.engine.translator import GROWTH, Translator
-from dragoman.errors import FolderError, VocabularyError
-from dragoman.model.build import build, named_weights
-from dragoman.model.families import EncoderDecoder
-from dragoman.store import tensors
+from dragoman.engine.library import open_library
+from dragoman.engine.native_loading import Sizes, load_native
+from dragoman.engine.translator import GROWTH, Backend, Translator
+from dragoman.errors import EngineError, FolderError, VocabularyError
 from dragoman.store.folder import ModelFolder
 from dragoman.text.tokenizer import MAX_FILE_BYTES, Tokenizer
 
+BackendName = Literal["auto", "native", "torch"]
+"""native: the CPU engine, quantized where the folder is; torch: PyTorch; auto: the engine if there is one."""
 
-def load(path: str | Path) -> Translator:
+
+def load(
+    path: str | Path,
+    backend: BackendName = "auto",
+    threads: int = 0,
+    warn: Callable[[str], None] = lambda message: None,
+) -> Translator:
     """The translator in a model folder.
 
+    Args:
+        threads: 0 takes all processors this process may use.
+        warn: told in one line why PyTorch translates where ``auto`` would rather have had the engine.
+
     Raises:
-        FolderError, ConfigError, VocabularyError: the folder is not a model, or something in it is missing or damaged.
+        FolderError, ConfigError, VocabularyError: the folder is not a model, or something in it is missing, damaged,
+            or older than something else.
+        EngineError: ``native`` is wanted and there is no engine for it; or there is neither an engine nor PyTorch.
     """
     folder = ModelFolder.open(Path(path))
     config = configuration.load(folder.config)
     src, tgt = read_tokenizers(folder, config)
-    model = read_model(folder, config, src, tgt)
-    return Translator(src, tgt, TorchBackend(model, len(tgt.vocab)), config.search, source_limit(config))
+    made: Backend
+    if _is_native(backend, warn):
+        made = load_native(folder, sizes_of(config, src, tgt), threads)
+    else:
+        made = _torch(folder, config, src, tgt, threads)
+    return Translator(src, tgt, made, config.search, source_limit(config))
 
 
 def read_tokenizers(folder: ModelFolder, config: Config) -> tuple[Tokenizer, Tokenizer]:
@@ -35,23 +51,42 @@ def read_tokenizers(folder: ModelFolder, config: Config) -> tuple[Tokenizer, Tok
     return read[0], read[-1]
 
 
-def read_model(folder: ModelFolder, config: Config, src: Tokenizer, tgt: Tokenizer) -> EncoderDecoder:
-    """The model with its weights, in evaluation mode; sizes are compared with the file before memory is taken."""
-    with torch.device("meta"):
-        expected = tensors.specs(named_weights(build(config.model, src.vocab_size, tgt.vocab_size)))
-    weights = tensors.read_tensors(folder.weights, expected)
-    model = build(config.model, src.vocab_size, tgt.vocab_size)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(weights[name])
-    return model.eval()
-
-
 def source_limit(config: Config) -> int:
     """Longest source, in pieces, that is translated in one go: what training has seen, and what positions allow."""
     if config.model.positions != "learned":
         return config.data.max_length
     return min(config.data.max_length, max(config.model.max_positions // GROWTH, 1))
+
+
+def sizes_of(config: Config, src: Tokenizer, tgt: Tokenizer) -> Sizes:
+    """What the engine must know beside the weights."""
+    limit = source_limit(config)
+    return Sizes(config, src.vocab_size, tgt.vocab_size, len(tgt.vocab), max(limit + 1, GROWTH * limit))
+
+
+def _is_native(backend: BackendName, warn: Callable[[str], None]) -> bool:
+    if backend == "torch":
+        return False
+    try:
+        open_library()
+    except EngineError as error:
+        if backend == "native":
+            raise
+        warn(str(error))
+        return False
+    return True
+
+
+def _torch(folder: ModelFolder, config: Config, src: Tokenizer, tgt: Tokenizer, threads: int) -> Backend:
+    try:
+        from dragoman.engine.torch_loading import load_torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise EngineError(
+            "neither the CPU engine nor PyTorch is there to translate with; install one: pip install dragoman[train]"
+        ) from None
+    return load_torch(folder, config, src, tgt, threads)
 
 
 def _read_tokenizer(path: Path) -> Tokenizer:

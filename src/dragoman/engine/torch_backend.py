@@ -1,15 +1,18 @@
 """The PyTorch model as the search wants it: ids and log-probabilities as numpy arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dragoman.config import SearchConfig
 from dragoman.data.batch import pad
 from dragoman.model.cache import DecoderCache
 from dragoman.model.families import EncoderDecoder
+from dragoman.search.beam import Found, beam_search
+from dragoman.search.request import SourceRequest
 from dragoman.search.stepper import Candidates, FloatArray, IntArray
 from dragoman.text.tokenizer import BOS, EOS, PAD
 
@@ -66,6 +69,10 @@ class TorchBackend:
         with torch.inference_mode():
             log_probs, state = self._step(ids, state)
             return log_probs.numpy(), state
+
+    def beam_search(self, requests: Iterable[SourceRequest], settings: SearchConfig, slots: int) -> Iterator[Found]:
+        """See :func:`dragoman.search.beam.beam_search`."""
+        return beam_search(self, requests, settings, slots)
 
     def log_probs(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Log-probability of every token of given targets (with EOS) after given sources (with EOS)."""

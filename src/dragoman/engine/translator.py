@@ -9,7 +9,7 @@ from typing import Any, Protocol, overload
 
 from dragoman.config import SearchConfig
 from dragoman.errors import RequestError
-from dragoman.search.beam import beam_search, stream_greedy
+from dragoman.search.beam import Found, stream_greedy
 from dragoman.search.request import SourceRequest, nothing_found
 from dragoman.search.sample import sample
 from dragoman.search.scoring import Hypothesis, normalise
@@ -32,7 +32,11 @@ SCORED_TOKENS = 4096
 
 
 class Backend(Stepper[Any], Protocol):
-    """A model as the translator wants it: it steps, and it looks back at a finished translation."""
+    """A model as the translator wants it: it searches, it steps, and it looks back at a finished translation."""
+
+    def beam_search(self, requests: Iterable[SourceRequest], settings: SearchConfig, slots: int) -> Iterator[Found]:
+        """As :func:`dragoman.search.beam.beam_search` with this model."""
+        ...
 
     def log_probs(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Log-probability of every token of given targets."""
@@ -202,9 +206,8 @@ class Translator:
         ids = [self._source_ids(task.text) for task in tasks]
         order = sorted(range(len(tasks)), key=lambda place: -len(ids[place]))
         requests = [self._request(ids[place], forced if tasks[place].is_first else (), settings) for place in order]
-        search = sample if settings.sample else beam_search
         found: list[list[Part]] = [[] for _ in tasks]
-        for turn, hypotheses in search(self.backend, requests, settings, SLOTS):
+        for turn, hypotheses in self._searched(requests, settings):
             place = order[turn]
             if not hypotheses:
                 raise nothing_found(tasks[place].number, requests[turn])
@@ -212,6 +215,11 @@ class Translator:
             if tick:
                 tick()
         return found
+
+    def _searched(self, requests: Sequence[SourceRequest], settings: SearchConfig) -> Iterator[Found]:
+        if settings.sample:
+            return sample(self.backend, requests, settings, SLOTS)
+        return self.backend.beam_search(requests, settings, SLOTS)
 
     def _request(self, ids: tuple[int, ...], forced: tuple[int, ...], settings: SearchConfig) -> SourceRequest:
         ceiling = GROWTH * self.max_length

@@ -1,7 +1,9 @@
-"""How good is a translation, and is it better than another one?
+"""How good is a translation, is it better than another one, and how fast was it made?
 
-Knows: lines of text, their references, sacreBLEU.
-Does not know: models, files, the command line.
+Knows: lines of text, their references, sacreBLEU; a translator as a whole, when its speed is measured.
+Does not know: how a model is built or trained, the command line.
 
-Read in this order: ``metrics`` (what is measured, with which tokenizer), ``bootstrap`` (whether a difference is luck).
+Read in this order: ``metrics`` (what is measured, with which tokenizer), ``bootstrap`` (whether a difference is luck),
+``machine`` (what translates here, and why), ``speed`` and ``speed_process`` (how fast), ``certificate`` (how far a
+quantized model is from the exact one), ``quantizing`` (how one is made), ``description`` (what a model folder holds).
 """

@@ -108,7 +108,8 @@ def compare(
 def _counts(metric: "Metric", systems: Sequence[Sequence[str]], streams: list[list[str]]) -> Floats:
     """What a metric counts in each sentence, of shape (systems, sentences, counts).
 
-    sacreBLEU shows these in no public way for chrF; a test holds this and ``_score`` to its public scores.
+    sacreBLEU shows these in no public way for chrF, and its public ``PairedTest`` gives no interval of the difference;
+    a test holds this and ``_score`` to its public scores.
     """
     return np.array([metric._extract_corpus_statistics(hyps, streams) for hyps in systems], dtype=np.float64)
 

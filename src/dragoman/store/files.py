@@ -11,6 +11,7 @@ report success the second time); the attempt is abandoned and the file is writte
 import contextlib
 import errno
 import hashlib
+import mmap
 import os
 import re
 import secrets
@@ -282,6 +283,21 @@ class Source:
                 if count == 0:
                     raise FolderError(f"{shown(self.path)} ends early: it was cut short, or changed while it was read")
                 view = view[count:]
+
+    def mapped(self) -> memoryview:
+        """The whole file, mapped for reading; it stays mapped as long as anything of the view lives.
+
+        Replacing the file, as `write_atomic` does, leaves the mapping as it was. Shortening it in place does not: then
+        the next look at what is gone kills the process.
+
+        Raises:
+            FolderError: the file is empty, was cut short, or the system cannot map it.
+        """
+        with explained("map", self.path):
+            try:
+                return memoryview(mmap.mmap(self._descriptor, self.size, access=mmap.ACCESS_READ))
+            except ValueError:
+                raise FolderError(f"{shown(self.path)} is empty, or was cut short while it was read") from None
 
 
 @contextlib.contextmanager

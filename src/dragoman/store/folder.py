@@ -4,6 +4,8 @@
       config.toml            the resolved configuration
       tokenizer.json         or tokenizer.src.json and tokenizer.tgt.json
       model.safetensors      the weights to translate with
+      engine.safetensors     the same, quantized for the CPU engine, if `dragoman quantize` was run
+      certificate.json       what that changed in the translations
       README.md              the model card
       provenance.json        where data and weights come from
       report.json  journal.jsonl  curve.png
@@ -49,6 +51,16 @@ class ModelFolder:
         return self.root / "model.safetensors"
 
     @property
+    def engine(self) -> Path:
+        """The weights packed and quantized for the CPU engine."""
+        return self.root / "engine.safetensors"
+
+    @property
+    def certificate(self) -> Path:
+        """How the quantized weights compare with the others."""
+        return self.root / "certificate.json"
+
+    @property
     def card(self) -> Path:
         """The model card."""
         return self.root / "README.md"
@@ -87,6 +99,11 @@ class ModelFolder:
     def corpus(self) -> Path:
         """The tokenized corpus."""
         return self.training / "corpus"
+
+    @property
+    def validation(self) -> Path:
+        """The validation pairs as text."""
+        return self.corpus / "valid.json"
 
     @property
     def checkpoints(self) -> Path:

@@ -7,8 +7,10 @@ dtype, shape and byte range of each tensor, then the bytes of the tensors withou
     sha256           of the bytes of all tensors
     header_sha256    of the rest of the header, so that names and metadata cannot be damaged unseen either
 
-The file is read, never mapped: a mapped file that somebody truncates kills the process. torch is imported only by the
-functions that have it in their signature; the others serve whoever runs without it.
+The header is padded so that the tensors begin at a multiple of 64 bytes: whoever maps the file has aligned arrays. Only
+`map_arrays` does that, for the engine, which must start at once; all else is read, never mapped, since a mapped file
+that somebody truncates kills the process. torch is imported only by the functions that have it in their signature; the
+others serve whoever runs without it.
 """
 
 import hashlib
@@ -38,6 +40,8 @@ FORMAT_VERSION = 1
 MAX_HEADER = 16 << 20
 MAX_TENSORS = 100_000
 MAX_RANK = 8
+ALIGNMENT = 64
+"""Where the tensors begin in a file that we write; a line of the cache, and the widest register."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.\-/]{1,256}")
 _SCAN = 1 << 20
@@ -139,7 +143,7 @@ def _encode(parts: Mapping[str, tuple[str, tuple[int, ...], Array]], metadata: M
     header["__metadata__"] = {**metadata, **own}
     header["__metadata__"]["header_sha256"] = _header_digest(header)
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode("ascii")
-    text += b" " * (-len(text) % 8)
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
     if len(text) > MAX_HEADER or len(parts) > MAX_TENSORS:
         raise FolderError(f"{len(parts):,} tensors are too many for one file; at most {MAX_TENSORS:,} are stored")
     return [len(text).to_bytes(8, "little") + text, *data]
@@ -190,6 +194,34 @@ def iterate_arrays(path: Path, expected: Mapping[str, Spec] | None = None) -> It
         yield entry.name, (_widened(array) if entry.dtype == "BF16" else array)
 
 
+def map_arrays(path: Path, expected: Mapping[str, Spec]) -> dict[str, Array]:
+    """As `read_arrays`, but mapped: the arrays are read-only, their memory is the system's cache of the file.
+
+    Header, SHA-256 and values are checked, which reads every byte once.
+
+    Args:
+        expected: as in `read_tensors`; each tensor must have a multiple of 64 bytes, so that all are aligned.
+
+    Raises:
+        FolderError: as `read_tensors`; or a tensor does not begin at a multiple of 64 bytes.
+    """
+    with files.reading(path) as source:
+        header = _read_header(source)
+        _check_expected(header.specs, expected, path)
+        view = source.mapped()
+    start = len(view) - max((entry.end for entry in header.entries), default=0)
+    if any((start + entry.begin) % ALIGNMENT for entry in header.entries):
+        raise FolderError(f"{shown(path)} cannot be mapped: its tensors do not begin at multiples of {ALIGNMENT} bytes")
+    if hashlib.sha256(view[start:]).hexdigest() != header.sha256:
+        raise _wrong_digest(path)
+    arrays = {}
+    for entry in header.entries:
+        array = np.ndarray(entry.shape, _NUMPY[entry.dtype], buffer=view, offset=start + entry.begin)
+        _check_values(array, entry.dtype, f"{shown(path)} is damaged: tensor {entry.name}")
+        arrays[entry.name] = array
+    return arrays
+
+
 def read_header(path: Path) -> Header:
     """Names, shapes and metadata of a file; costs no more than the header's bytes.
 
@@ -214,7 +246,11 @@ def _read(path: Path, expected: Mapping[str, Spec] | None) -> Iterator[tuple[Ent
             _check_values(array, entry.dtype, f"{shown(path)} is damaged: tensor {entry.name}")
             yield entry, array
     if digest.hexdigest() != header.sha256:
-        raise FolderError(f"{shown(path)} is damaged: the SHA-256 of its tensors is not the one written in its header")
+        raise _wrong_digest(path)
+
+
+def _wrong_digest(path: Path) -> FolderError:
+    return FolderError(f"{shown(path)} is damaged: the SHA-256 of its tensors is not the one written in its header")
 
 
 def _widened(bits: Array) -> Array:

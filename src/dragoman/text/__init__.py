@@ -3,5 +3,5 @@
 Knows: the `tokenizers` library, Unicode.
 Does not know: torch, models, files other than a tokenizer's own.
 
-Read in this order: ``normalize``, ``tokenizer``, ``dropout``, ``segment``.
+Read in this order: ``normalize``, ``tokenizer``, ``sample``, ``words``, ``dropout``, ``segment``.
 """

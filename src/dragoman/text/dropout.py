@@ -10,6 +10,9 @@ ALTERNATIVES = 64
 """Segmentations drawn for each distinct word and then chosen from: drawing a new one every time would cost more than
 a step of a small model."""
 
+REMEMBERED = 50_000
+"""Distinct words that are remembered; when they are so many, all are forgotten, which changes no result."""
+
 
 class BpeDropout:
     """Cuts sentences anew, each merge being skipped with probability ``rate``; a pure function of its seeds.
@@ -45,6 +48,8 @@ class BpeDropout:
         return [tuple(ids[left:right]) for left, right in pairwise(edges) if left < right]
 
     def _alternative(self, word: tuple[int, ...], which: int) -> tuple[int, ...]:
+        if len(self._memory) > REMEMBERED:
+            self._memory = {}
         known = self._memory.setdefault(word, {})
         if which not in known:
             known[which] = self._draw(word, random.Random(f"{self.seed} {word} {which}"))

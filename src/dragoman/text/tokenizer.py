@@ -1,7 +1,7 @@
 """Byte-level byte-pair encoding learned from the user's own corpus: any text becomes ids and comes back unchanged."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Self
 
@@ -151,13 +151,6 @@ class Tokenizer:
             return raw.decode("utf-8")
         except UnicodeDecodeError:
             return "".join(f"<0x{byte:02X}>" for byte in raw)
-
-
-def sample_lines(pairs: Iterable[tuple[str, str]], limit: int) -> Iterator[str]:
-    """Both sides of the first ``limit`` pairs, one after the other: what a shared vocabulary is learned from."""
-    for _, (src, tgt) in zip(range(limit), pairs, strict=False):
-        yield src
-        yield tgt
 
 
 def _byte_letters() -> dict[str, int]:

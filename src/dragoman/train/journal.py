@@ -1,5 +1,6 @@
 """The training's diary: one JSON object a line, never torn, never twice after a resume."""
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -14,6 +15,7 @@ class Journal:
     def __init__(self, path: Path, size: int) -> None:
         """Open ``path`` and cut it back to ``size`` bytes; one that was deleted meanwhile begins anew."""
         self.path = path
+        self._waiting = b""
         with open(path, "ab") as file:
             file.truncate(min(size, file.tell()))
 
@@ -23,16 +25,37 @@ class Journal:
         return self.path.stat().st_size
 
     def write(self, event: str, facts: dict[str, Any]) -> None:
-        """Append one line; numbers that are not finite become null."""
+        """Append one line; numbers that are not finite become null. What the disk refuses waits for the next time."""
         line = json.dumps({"event": event, **{key: _finite(value) for key, value in facts.items()}}, ensure_ascii=False)
-        with open(self.path, "ab") as file:
-            file.write(line.encode() + b"\n")
+        self._waiting += line.encode() + b"\n"
+        with contextlib.suppress(OSError):
+            self._append()
 
     def sync(self) -> None:
-        """Make what was written durable, before a checkpoint counts on it."""
+        """Make what was written durable, before a checkpoint counts on it.
+
+        Raises:
+            OSError: the disk refuses; what waits still waits.
+        """
+        self._append()
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _append(self) -> None:
+        """Append whole lines or nothing."""
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            end, rest = os.fstat(descriptor).st_size, self._waiting
+            try:
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+            except OSError:
+                os.ftruncate(descriptor, end)
+                raise
+            self._waiting = b""
         finally:
             os.close(descriptor)
 

@@ -27,6 +27,7 @@ from dragoman.train.journal import Journal
 from dragoman.train.memory import keep_freed_memory
 from dragoman.train.optimizer import build_optimizer, update_average
 from dragoman.train.prepare import Prepared, longest_side
+from dragoman.train.saving import Attempts
 from dragoman.train.schedule import learning_rate
 from dragoman.train.state import Counters, Training, contents, restore
 from dragoman.train.step import Gradient, Place, Reader, backpropagate
@@ -58,6 +59,7 @@ class Loop:
         board = prepared.folder.root / "tensorboard"
         self.board = Board(board, self.training.counters.step) if self.config.tensorboard else None
         self.pace = Pace()
+        self.attempts = Attempts(watcher.message, self._note)
 
     def run(self, stop: Callable[[], int]) -> Outcome:
         """Train until done, or until ``stop`` answers with the number of a signal; then save and return."""
@@ -68,10 +70,10 @@ class Loop:
             self._update([batch for batch, _ in group], group[-1][1])
             self._look()
             if signal_number := stop():
-                self._save()
+                self._save(last=True)
                 return Outcome(self.training.counters, self.parameters, signal_number)
         if self.training.counters.step > begun:
-            self._save()
+            self._save(last=True)
         return Outcome(self.training.counters, self.parameters)
 
     def _begin(self) -> Training:
@@ -184,7 +186,7 @@ class Loop:
         if last or counters.step % self.config.validate_every == 0:
             self._validate()
         if not last and counters.step % self.config.save_every == 0:
-            self._save()
+            self._save(last=False)
 
     def _validate(self) -> None:
         counters = self.training.counters
@@ -198,16 +200,15 @@ class Loop:
             translations = self._translator().translate(list(pairs.sources))
         bleu, chrf = corpus_scores(translations, pairs.references, pairs.target_language)
         score = bleu if math.isfinite(loss) else -math.inf
-        is_best = math.isfinite(score) and (counters.best is None or score > counters.best)
-        if is_best:
-            self.prepared.folder.write_weights(named_weights(self.training.average))
+        is_better = math.isfinite(score) and (counters.best is None or score > counters.best)
+        is_best = is_better and self._keep_weights()
         seconds = time.monotonic() - started
         self.training = self.training.at(
             replace(
                 counters,
                 best=score if is_best else counters.best,
                 best_step=counters.step if is_best else counters.best_step,
-                stale=0 if is_best else counters.stale + 1,
+                stale=0 if is_better else counters.stale + 1,
                 seconds=counters.seconds + seconds,
             )
         )
@@ -231,7 +232,19 @@ class Loop:
     def _is_stale(self) -> bool:
         return 0 < self.config.patience <= self.training.counters.stale
 
-    def _save(self) -> None:
+    def _keep_weights(self) -> bool:
+        """Make the running average the model of the folder. Where that fails, the next best one will be."""
+        step = self.training.counters.step
+
+        def write() -> None:
+            self.prepared.folder.write_weights(named_weights(self.training.average))
+
+        return self.attempts.attempt("best model", write, step, last=step == self.config.steps)
+
+    def _save(self, last: bool) -> None:
+        self.attempts.attempt("checkpoint", self._write_checkpoint, self.training.counters.step, last)
+
+    def _write_checkpoint(self) -> None:
         self.journal.sync()
         if self.board:
             self.board.sync()
@@ -274,7 +287,8 @@ def run(prepared: Prepared, watcher: Watcher) -> Outcome:
 
     Raises:
         TrainingError: loss or gradient stay not finite.
-        FolderError: a checkpoint could not be written (what was saved before is intact), or none is sound.
+        FolderError: the last checkpoint, or too many in a row, could not be written (what was saved before is intact),
+            or none is sound.
     """
     if prepared.config.train.threads:
         torch.set_num_threads(prepared.config.train.threads)

@@ -1,5 +1,7 @@
 """Before the first update: report, configuration, tokenizer, ids on disk, provenance; or the checks of a resumption."""
 
+import math
+import random
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,14 +19,17 @@ from dragoman.engine.loading import read_tokenizers
 from dragoman.errors import ConfigError, DataError, FolderError
 from dragoman.store import files, records
 from dragoman.store.folder import ModelFolder
+from dragoman.text.sample import bounded
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.text.words import Words
 from dragoman.train import board, presets
 from dragoman.train.presets import CorpusSize
 from dragoman.train.validation import ValidationSet
 from dragoman.train.watcher import Watcher
 
-TOKENIZER_PAIRS = 2_000_000
-"""Pairs from which the vocabulary is learned; more hardly change it and cost memory."""
+SAMPLE_CHARACTERS = 40_000_000
+"""Target characters, from all over the corpus, of which the vocabulary is learned: half a million sentences. More
+hardly change it and cost memory."""
 
 HELD_OUT, SHARE = 1000, 20
 """Pairs put aside for validation where none are given; at most one in ``SHARE`` of the corpus."""
@@ -93,11 +98,14 @@ def _make(
     told = {"text": {"src_lang": src_lang, "tgt_lang": tgt_lang}}
     config = configuration.merge([presets.for_corpus(size), told, *layers])
     watcher.message(f"learning a vocabulary of {config.text.vocab_size} pieces from {size.pairs:,} pairs")
-    src, tgt = _learn(config, sources.train, every)
+    src, tgt = _learn(config, _sample(sources.train, size, every))
     for path, tokenizer in zip(folder.tokenizers(config.text.shared), (src, tgt), strict=False):
         files.write_atomic(path, tokenizer.to_json().encode())
     validation = _validation_pairs(sources, every, config.train.validate_limit)
     files.write_atomic(folder.corpus / "valid.json", records.encode(validation))
+    if sources.valid:  # before the long work; pairs of the corpus itself are too long only if it is
+        _check_validation(validation, config, src, tgt)
+    watcher.message("writing the ids")
     counts = _build_tokens(folder, config, _training_pairs(sources.train, every), src, tgt)
     _check_validation(validation, config, src, tgt)
     if sources.train.skipped.total:
@@ -225,15 +233,33 @@ def _check_validation(pairs: list[list[str]], config: Config, src: Tokenizer, tg
         raise DataError(f"every validation pair is longer than {longest} pieces; give shorter ones with --valid")
 
 
-def _learn(config: Config, corpus: Corpus, every: int) -> tuple[Tokenizer, Tokenizer]:
+def _sample(corpus: Corpus, size: CorpusSize, every: int) -> list[tuple[str, ...]]:
+    """Pairs to learn the vocabulary from, spread over the corpus and in random order, so that any part is a sample."""
+    stride = max(1, math.ceil(size.pairs * size.characters / SAMPLE_CHARACTERS))
+    chosen: list[tuple[str, ...]] = list(islice(_training_pairs(corpus, every), 0, None, stride))
+    random.Random(len(chosen)).shuffle(chosen)
+    return chosen
+
+
+def _learn(config: Config, sample: list[tuple[str, ...]]) -> tuple[Tokenizer, Tokenizer]:
+    """Learn one vocabulary or two from ``sample``, which is empty afterwards."""
     size = -(-config.text.vocab_size // 8) * 8
-    pairs = islice(_training_pairs(corpus, every), TOKENIZER_PAIRS)
     if config.text.shared:
-        shared = Tokenizer.learn((side for pair in pairs for side in pair), size)
+        shared = Tokenizer.learn(bounded(_drain(sample)), size)
         return shared, shared
-    src = Tokenizer.learn((pair[0] for pair in pairs), size)
-    again = islice(_training_pairs(corpus, every), TOKENIZER_PAIRS)
-    return src, Tokenizer.learn((pair[1] for pair in again), size)
+    sides: list[list[tuple[str, ...]]] = [[(pair[side],) for pair in sample] for side in (0, 1)]
+    sample.clear()
+    src, tgt = (Tokenizer.learn(bounded(_drain(side)), size) for side in sides)
+    return src, tgt
+
+
+def _drain(sample: list[tuple[str, ...]]) -> Iterator[str]:
+    """All texts, each forgotten when it was given: learning begins after the last and needs the memory."""
+    try:
+        while sample:
+            yield from sample.pop()
+    finally:
+        sample.clear()
 
 
 def _build_tokens(
@@ -242,5 +268,7 @@ def _build_tokens(
     path = folder.corpus / "train"
     if path.exists():
         shutil.rmtree(path)
-    counts = tokenfile.build(path, pairs, src, tgt, longest_side(config), config.data.drop_duplicates)
+    src_words = Words(src)
+    tgt_words = src_words if tgt is src else Words(tgt)
+    counts = tokenfile.build(path, pairs, src_words, tgt_words, longest_side(config), config.data.drop_duplicates)
     return {key: counts[key] for key in ("kept", "too long", "duplicate")}

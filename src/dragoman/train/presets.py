@@ -9,6 +9,8 @@ TINY_CORPUS, SMALL_CORPUS, MIDDLE_CORPUS = 12_000, 100_000, 1_000_000
 
 CHARACTERS_A_PIECE = 4.0
 LEAST_STEPS = 300
+LARGE_READING = 12_000_000
+"""Pairs, repetitions counted, that a large corpus is read for; it is read 8 times at most and 3 times at least."""
 
 
 @dataclass(frozen=True)
@@ -91,18 +93,19 @@ def _middle(size: CorpusSize) -> Layer:
 
 
 def _large(size: CorpusSize) -> Layer:
+    epochs = min(max(LARGE_READING / size.pairs, 3.0), 8.0)
     return {
         "text": {"vocab_size": 32_000},
         "model": {**PRESETS["base"], "norm_first": True},
         "data": {"batch_tokens": 4096},
         "train": {
             "learning_rate": 7e-4,
-            **_length(size, epochs=3, batch_tokens=4096, warmup=4000, every=2000),
+            **_length(size, epochs=epochs, batch_tokens=4096, warmup=4000, every=2000),
         },
     }
 
 
-def _length(size: CorpusSize, epochs: int, batch_tokens: int, warmup: int, every: int) -> dict[str, int]:
+def _length(size: CorpusSize, epochs: float, batch_tokens: int, warmup: int, every: int) -> dict[str, int]:
     updates = round(epochs * size.pairs * (size.pieces + 1) / batch_tokens / 100) * 100
     steps = max(LEAST_STEPS, updates)
     return {"steps": steps, "warmup_steps": min(warmup, steps // 5), "save_every": every, "validate_every": every}

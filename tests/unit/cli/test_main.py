@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,9 @@ TWO: dict[str, tuple[str, str]] = {
     "check a b --valid c --test d e": ("check a b --valid c --test d --test e", "one file, then an option"),
     "check a b --test d e --valid f g h": ("check a b --test d --test e --valid f --valid g h", "two of three"),
     "check a": ("check a", "nothing to spread"),
+    "train --valid one.tsv a b": ("train --valid one.tsv a b", "a file with both sides is alone"),
+    "train --valid one.jsonl.gz two.tmx": ("train --valid one.jsonl.gz two.tmx", "packed or not"),
+    "train --valid c d a b": ("train --valid c --valid d a b", "before the corpus"),
 }
 
 
@@ -68,3 +72,12 @@ TWO: dict[str, tuple[str, str]] = {
 def test_a_pair_of_files_after_one_option(given: str) -> None:
     spread: Callable[[list[str]], list[str]] = main.spread
     assert spread(given.split()) == TWO[given][0].split()
+
+
+@pytest.mark.parametrize("command", ["train --out m", "check"])
+def test_a_corpus_that_lost_a_file_to_an_option(tmp_path: Path, command: str) -> None:
+    for name in ("v", "a", "b"):
+        (tmp_path / name).write_text("1 2\n")
+    ran = call(*command.split(), "--valid", *(tmp_path / name for name in ("v", "a", "b")))
+    assert ran.code == 2
+    assert f"`--valid` or `--test` took {tmp_path / 'a'}: put the corpus before them" in ran.err

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from dragoman.cli import progress
-from dragoman.cli.progress import SentenceCount, TrainingProgress, spell
+from dragoman.cli.count import SentenceCount
+from dragoman.cli.progress import TrainingProgress, spell
 from dragoman.train.watcher import Progress, Validation
 
 
@@ -24,7 +25,15 @@ def at(step: int) -> Progress:
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(0.2, "0 s"), (89.4, "89 s"), (90, "2 min"), (3600, "60 min"), (5400, "1 h 30 min"), (11_100, "3 h 05 min")],
+    [
+        (0.2, "0 s"),
+        (89.4, "89 s"),
+        (90, "2 min"),
+        (3600, "60 min"),
+        (5400, "1 h 30 min"),
+        (11_100, "3 h 05 min"),
+        (86_400 * 38, "38 days"),
+    ],
 )
 def test_durations(seconds: float, said: str) -> None:
     assert spell(seconds) == said

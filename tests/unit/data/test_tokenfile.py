@@ -145,6 +145,12 @@ def test_damage_is_refused(tmp_path: Path, name: str, damage: str) -> None:
 
 def test_opening_reads_nothing(tmp_path: Path) -> None:
     tokens = built(tmp_path / "train")
-    assert isinstance(tokens.ids, np.memmap)
     assert isinstance(tokens.offsets, np.memmap)
-    assert not tokens.ids.flags.writeable
+    assert not tokens.offsets.flags.writeable
+
+
+def test_a_file_cut_short_under_its_reader_is_an_error(tmp_path: Path) -> None:
+    tokens = built(tmp_path / "train")
+    os.truncate(tmp_path / "train" / IDS, 4)
+    with pytest.raises(DataError, match="was cut short while it was read"):
+        texts(tokens)

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import dragoman
-from dragoman.engine.loading import load, read_model, read_tokenizers, source_limit
+from dragoman.engine.loading import load, read_tokenizers, source_limit
 from dragoman.engine.torch_backend import TorchBackend
+from dragoman.engine.torch_loading import read_model
 from dragoman.engine.translator import GROWTH
 from dragoman.errors import FolderError
 from dragoman.model.build import named_weights
@@ -26,7 +27,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_weights_are_those_of_the_file(root: Path) -> None:
-    translator = load(root)
+    translator = load(root, "torch")
     stored = tensors.read_arrays(root / "model.safetensors")
     assert isinstance(translator.backend, TorchBackend)
     loaded = named_weights(translator.backend.model)

@@ -322,3 +322,83 @@ def test_a_file_that_claims_terabytes_costs_nothing(tmp_path: Path) -> None:
     os.truncate(path, path.stat().st_size + (1 << 37))
     with pytest.raises(FolderError, match=r"tensor w is F32 \[34359738368\], not F32 \[8, 8\]"):
         tensors.read_arrays(path, {"w": ((8, 8), "F32")})
+
+
+# Mapped --------------------------------------------------------------------------------------------------------------
+
+
+def aligned_arrays() -> dict[str, tensors.Array]:
+    return {
+        "bytes": np.arange(128, dtype=np.int8).reshape(2, 64),
+        "floats": np.linspace(-1, 1, 32, dtype=np.float32).reshape(16, 2),
+        "ints": np.arange(16, dtype=np.int32),
+    }
+
+
+def write_arrays(
+    path: Path, arrays: Mapping[str, tensors.Array], metadata: Mapping[str, str]
+) -> dict[str, tensors.Spec]:
+    path.write_bytes(b"".join(bytes(chunk) for chunk in tensors.encode_arrays(arrays, metadata)))
+    return dict(tensors.read_header(path).specs)
+
+
+@pytest.mark.parametrize("odd", ["", "x", "x" * 13, "x" * 64])
+def test_mapped_arrays_are_aligned_and_read_only(tmp_path: Path, odd: str) -> None:
+    path, made = tmp_path / "file", aligned_arrays()
+    specs = write_arrays(path, made, {"odd": odd})
+    found = tensors.map_arrays(path, specs)
+    assert found.keys() == made.keys()
+    for name, array in made.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == array.dtype
+        assert found[name].ctypes.data % 64 == 0
+        assert not found[name].flags.writeable
+    theirs = safetensors.numpy.load(path.read_bytes())
+    assert all(np.array_equal(theirs[name], array) for name, array in made.items())
+
+
+def test_a_mapping_outlives_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    found = tensors.map_arrays(path, write_arrays(path, aligned_arrays(), {}))
+    path.with_name("new").write_bytes(b"another")
+    path.with_name("new").replace(path)
+    np.testing.assert_array_equal(found["ints"], np.arange(16))
+
+
+def test_every_damaged_byte_is_noticed_when_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    specs = write_arrays(path, aligned_arrays(), {"a": "b"})
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(FolderError, match="file "):
+            tensors.map_arrays(path, specs)
+    for length in (0, 7, 8, 100, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(FolderError, match="file is damaged"):
+            tensors.map_arrays(path, specs)
+
+
+def test_what_cannot_be_mapped_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    specs = write_arrays(path, {**aligned_arrays(), "few": np.ones(3, np.float32)}, {})
+    with pytest.raises(FolderError, match="cannot be mapped: its tensors do not begin at multiples of 64 bytes"):
+        tensors.map_arrays(path, specs)
+    specs = write_arrays(path, aligned_arrays(), {})
+    with pytest.raises(FolderError, match="it has no tensor more"):
+        tensors.map_arrays(path, {**specs, "more": ((1,), "F32")})
+    with pytest.raises(FolderError, match=r"tensor ints is I32 \[16\], not I32 \[17\]"):
+        tensors.map_arrays(path, {**specs, "ints": ((17,), "I32")})
+
+
+def test_mapped_values_must_be_finite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    with monkeypatch.context() as patch:
+        patch.setattr(tensors, "_check_values", lambda *_: None)
+        specs = write_arrays(path, {"w": np.full(16, np.nan, np.float32)}, {})
+    with pytest.raises(FolderError, match="tensor w holds NaN or infinity"):
+        tensors.map_arrays(path, specs)
+
+
+def test_nothing_at_all_can_be_mapped(tmp_path: Path) -> None:
+    assert tensors.map_arrays(tmp_path / "file", write_arrays(tmp_path / "file", {}, {})) == {}

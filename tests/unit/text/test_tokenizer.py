@@ -13,7 +13,7 @@ import tokenizers
 
 from dragoman.errors import RequestError, VocabularyError
 from dragoman.text import tokenizer as module
-from dragoman.text.tokenizer import SPECIALS, Tokenizer, sample_lines
+from dragoman.text.tokenizer import SPECIALS, Tokenizer
 from toys import LINES, NASTY, toy_tokenizer
 
 BYTES = 3 + 256
@@ -258,9 +258,3 @@ def test_huge_words(text: str) -> None:
     ids = toy_tokenizer().encode(long)
     assert time.process_time() - begun < 3
     assert toy_tokenizer().decode(ids) == unicodedata.normalize("NFC", long)
-
-
-def test_sample_lines() -> None:
-    pairs = (pair for pair in [("a", "b"), ("c", "d"), ("e", "f")])
-    assert list(sample_lines(pairs, 2)) == ["a", "b", "c", "d"]
-    assert list(sample_lines([("a", "b")], 5)) == ["a", "b"]

@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from command import write_lines
 from dragoman.errors import ConfigError, DataError
 from dragoman.store import files
 from dragoman.store.folder import ModelFolder
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.train import prepare
 from dragoman.train.loop import Loop
 from dragoman.train.prepare import Prepared, held_out, longest_side
 from trainings import Silent, corpus, digit_lines, prepared_in
@@ -133,6 +135,33 @@ def test_what_may_change_does_not_change_who_it_is(tmp_path: Path) -> None:
     assert again.identity == first.identity
     assert (again.config.train.steps, again.config.train.save_every, again.config.search.beam_size) == (9, 7, 2)
     assert prepared_in(tmp_path / "m", train, train__steps=9).config.train.save_every == 7
+
+
+def test_validation_pairs_can_become_fewer_and_not_more(tmp_path: Path) -> None:
+    train, counts = corpus(tmp_path, 30), []
+    for limit in (5, 2, 9):
+        counts.append(len(prepared_in(tmp_path / "m", train, train, train__validate_limit=limit).validation.sources))
+    assert counts == [5, 2, 5]
+
+
+def test_a_vocabulary_is_learned_from_all_over_a_large_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, learned = corpus(tmp_path, 60), list[str]()
+    real = Tokenizer.learn
+    monkeypatch.setattr(prepare, "SAMPLE_CHARACTERS", 100)
+    monkeypatch.setattr(Tokenizer, "learn", lambda lines, size: real(tee(lines, learned), size))
+    prepared_in(tmp_path / "m", train, train)
+    lines = digit_lines(60)
+    places = sorted(lines.index(line) for line in learned if line in lines)
+    assert 10 <= len(learned) <= 40
+    assert places[0] < 10
+    assert places[-1] >= 45
+
+
+def tee(lines: Iterable[str], into: list[str]) -> Iterator[str]:
+    """``lines``, each of which is also put into a list."""
+    for line in lines:
+        into.append(line)
+        yield line
 
 
 def test_what_is_too_long_is_dropped_and_told(tmp_path: Path) -> None:

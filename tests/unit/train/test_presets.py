@@ -6,6 +6,7 @@ import pytest
 
 from dragoman.config import PRESETS, merge, parameter_estimate
 from dragoman.train.presets import CorpusSize, for_corpus, preset_name
+from dragoman.train.schedule import paper_peak
 
 SIZES = (1, 2, 19, 100, 1000, 11_999, 12_000, 12_001, 29_000, 100_000, 100_001, 1_000_000, 1_000_001, 10**8)
 
@@ -35,3 +36,47 @@ def test_within_a_class_more_pairs_take_more_updates() -> None:
     assert many.train.steps == pytest.approx(4.5 * few.train.steps, rel=0.05)
     short, long = (merge([for_corpus(CorpusSize(29_000, characters))]) for characters in (40.0, 80.0))
     assert short.train.steps < long.train.steps < 2 * short.train.steps
+
+
+@pytest.mark.parametrize(
+    ("pairs", "vocabulary", "name"),
+    [(30_000, 4000, "tiny"), (500_000, 16_000, "small"), (2_000_000, 32_000, "base"), (50_000_000, 32_000, "base")],
+)
+def test_vocabulary_and_model_of_the_usual_sizes(pairs: int, vocabulary: int, name: str) -> None:
+    size = CorpusSize(pairs, 60.0)
+    config = merge([for_corpus(size)])
+    assert config.text.vocab_size == vocabulary
+    assert vocabulary % 8 == 0
+    assert preset_name(size) == name
+    assert {key: getattr(config.model, key) for key in PRESETS[name] if key != "dropout"} == {
+        key: value for key, value in PRESETS[name].items() if key != "dropout"
+    }
+
+
+def reading(pairs: int) -> float:
+    """Target pieces, their padding left out of account, that a training reads."""
+    config = merge([for_corpus(CorpusSize(pairs, 60.0))])
+    return config.train.steps * config.data.batch_tokens
+
+
+def test_no_class_reads_less_than_the_one_below() -> None:
+    sizes = (150_000, 500_000, 1_000_000, 1_000_001, 1_500_000, 2_000_000, 4_000_000, 10_000_000)
+    for fewer, more in itertools.pairwise(map(reading, sizes)):
+        assert more >= 0.99 * fewer
+
+
+@pytest.mark.parametrize(
+    ("pairs", "epochs"), [(500_000, 8), (1_200_000, 8), (2_000_000, 6), (4_000_000, 3), (10**8, 3)]
+)
+def test_how_often_a_corpus_is_read(pairs: int, epochs: int) -> None:
+    assert reading(pairs) / (pairs * 16) == pytest.approx(epochs, rel=0.01)
+
+
+@pytest.mark.parametrize("pairs", [500_000, 1_000_000, 4_000_000])
+def test_the_peak_of_the_rate_is_about_the_paper_s(pairs: int) -> None:
+    """Equation 3: (d_model * warmup)^-0.5; not for the small corpora, whose rates were found by experiment."""
+    config = merge([for_corpus(CorpusSize(pairs, 60.0))])
+    assert config.train.schedule == "noam"
+    assert config.train.learning_rate == pytest.approx(
+        paper_peak(config.model.d_model, config.train.warmup_steps), rel=0.1
+    )

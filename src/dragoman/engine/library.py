@@ -1,0 +1,141 @@
+"""The CPU engine's shared library: where it lies, what it offers, whether it is of this version.
+
+``native/include/dragoman.h`` says what each function and each field means; this is that file once more for ctypes, in
+the same order. ctypes lets go of the interpreter's lock during each call.
+"""
+
+import ctypes
+import sys
+from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dragoman.errors import EngineError
+
+VERSION = 1
+ACTIVATIONS = ("relu", "gelu", "swiglu", "geglu")
+"""In the order of the enumeration."""
+
+
+class CMatrix(Structure):
+    """``dragoman_matrix``"""
+
+    _fields_ = (
+        *((name, c_int32) for name in ("is_int8", "outputs", "inputs")),
+        *((name, c_void_p) for name in ("weights", "scales", "sums", "bias")),
+    )
+
+
+class CNorm(Structure):
+    """``dragoman_norm``"""
+
+    _fields_ = (("gamma", c_void_p), ("beta", c_void_p))
+
+
+class CPlan(Structure):
+    """``dragoman_plan``"""
+
+    _fields_ = (
+        *((name, c_int32) for name in ("d_model", "num_heads", "d_ff", "num_encoder_layers", "num_decoder_layers")),
+        *((name, c_int32) for name in ("src_vocab", "tgt_vocab", "pieces", "pad", "bos", "eos")),
+        *((name, c_int32) for name in ("norm_first", "activation", "positions", "is_cache_float")),
+        *((name, c_void_p) for name in ("src_embedding", "tgt_embedding", "src_positions", "tgt_positions")),
+        ("matrices", POINTER(CMatrix)),
+        ("norms", POINTER(CNorm)),
+    )
+
+
+class CSearch(Structure):
+    """``dragoman_search``"""
+
+    _fields_ = (
+        ("beam_size", c_int32),
+        ("n_best", c_int32),
+        ("length_penalty", c_double),
+        ("is_gnmt", c_int32),
+        ("suppress", c_void_p),
+        ("num_suppress", c_int32),
+    )
+
+
+_SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "error": (c_char_p, ()),
+    "version": (c_int32, ()),
+    "isa": (c_char_p, ()),
+    "isas": (c_char_p, ()),
+    "processors": (c_int32, ()),
+    "model_new": (c_void_p, (POINTER(CPlan),)),
+    "model_free": (None, (c_void_p,)),
+    "job_new": (c_void_p, (c_void_p, POINTER(CSearch), c_int32, *(c_void_p,) * 6, c_int32)),
+    "job_next": (c_int32, (c_void_p, c_int32)),
+    "job_hypotheses": (c_int32, (c_void_p, c_int32)),
+    "job_tokens": (c_int64, (c_void_p, c_int32)),
+    "job_result": (None, (c_void_p, c_int32, *(c_void_p,) * 6)),
+    "job_free": (None, (c_void_p,)),
+    "state_start": (c_void_p, (c_void_p, c_int32, c_void_p, c_void_p)),
+    "state_select": (c_void_p, (c_void_p, c_void_p, c_int32)),
+    "state_join": (c_void_p, (c_void_p, c_void_p)),
+    "state_rows": (c_int32, (c_void_p,)),
+    "state_free": (None, (c_void_p,)),
+    "state_step": (c_void_p, (c_void_p, c_void_p, c_int32, *(c_void_p,) * 4, c_int32)),
+}
+"""Of each function its result and its arguments."""
+
+
+def library_path() -> Path:
+    """Where the package's build puts the library."""
+    name = {"darwin": "libdragoman.dylib", "win32": "dragoman.dll"}.get(sys.platform, "libdragoman.so")
+    return Path(__file__).parent.parent / "native" / name
+
+
+@cache
+def open_library() -> ctypes.CDLL:
+    """The library with the signatures of all its functions; loaded at the first call.
+
+    Raises:
+        EngineError: it was not built, is of another version, or has nothing for this processor; the message says what
+            is lost and what to do.
+    """
+    path = library_path()
+    if not path.is_file():
+        raise EngineError(
+            _lost(f"it was not built ({path} is missing)", "install a C++ compiler and reinstall dragoman")
+        )
+    try:
+        library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = library[f"dragoman_{name}"]
+            function.restype, function.argtypes = result, arguments
+            setattr(library, f"dragoman_{name}", function)
+        version = library.dragoman_version()
+    except (OSError, AttributeError) as error:
+        raise EngineError(_lost(f"it cannot be loaded ({error})", "reinstall dragoman")) from None
+    if version != VERSION:
+        raise EngineError(_lost(f"it has version {version}, not {VERSION}", "reinstall dragoman"))
+    if library.dragoman_isa() is None:
+        known = library.dragoman_isas().decode()
+        raise EngineError(
+            _lost("DRAGOMAN_ISA names no instruction set of this processor", f"unset it or choose of: {known}")
+        )
+    return library
+
+
+def instruction_set() -> str:
+    """The name of the instruction set in use.
+
+    Raises:
+        EngineError: as :func:`open_library`.
+    """
+    name: bytes = open_library().dragoman_isa()
+    return name.decode()
+
+
+def last_error(library: ctypes.CDLL) -> str:
+    """Why the last call of this thread failed."""
+    message: bytes | None = library.dragoman_error()
+    return (message or b"no reason given").decode("utf-8", "replace")
+
+
+def _lost(what: str, remedy: str) -> str:
+    return f"no CPU engine: {what}; without it PyTorch translates, several times slower; {remedy}"

@@ -1,0 +1,20 @@
+"""How much text a vocabulary is learned from: as much as memory allows, whatever the language."""
+
+from collections.abc import Iterable, Iterator
+
+DISTINCT_BYTES = 5_000_000
+"""Bytes of all different words together. Learning needs some 70 bytes of memory for each of them: a third of a
+gigabyte. Some 600,000 European words, or two million Chinese characters of sentences without spaces."""
+
+
+def bounded(lines: Iterable[str], distinct_bytes: int = DISTINCT_BYTES) -> Iterator[str]:
+    """``lines``, until the different words in them (what spaces part) have ``distinct_bytes`` bytes."""
+    seen: set[str] = set()
+    size = 0
+    for line in lines:
+        yield line
+        fresh = {word for word in line.split() if word not in seen}
+        seen |= fresh
+        size += sum(len(word.encode()) for word in fresh)
+        if size > distinct_bytes:
+            return

@@ -1,0 +1,41 @@
+"""The CPU engine for tests: a PyTorch model in it, and what to do where it was not built."""
+
+from collections.abc import Collection
+
+import pytest
+
+from dragoman.config import ModelConfig
+from dragoman.engine.library import open_library
+from dragoman.engine.native_backend import NativeBackend
+from dragoman.engine.native_model import NativeModel
+from dragoman.engine.packing import pack, with_positions
+from dragoman.errors import EngineError
+from dragoman.model.build import named_weights
+from dragoman.model.families import EncoderDecoder
+
+
+def _missing() -> str:
+    try:
+        open_library()
+    except EngineError as error:
+        return str(error)
+    return ""
+
+
+needs_engine = pytest.mark.skipif(bool(_missing()), reason=_missing())
+
+
+def native_of(
+    model: EncoderDecoder,
+    config: ModelConfig,
+    pieces: int,
+    precise: Collection[str] | None = None,
+    threads: int = 1,
+    rows: int = 64,
+) -> NativeBackend:
+    """The same model in the engine; ``precise`` and ``rows`` as in :mod:`dragoman.engine.packing`."""
+    weights = {name: tensor.numpy() for name, tensor in named_weights(model).items()}
+    src_vocab = model.src_embedding.token.weight.shape[0]
+    tgt_vocab = model.output.out_features
+    arrays, positions = with_positions(pack(weights, config, tgt_vocab, precise), config, rows)
+    return NativeBackend(NativeModel(arrays, config, src_vocab, tgt_vocab, pieces, positions), threads)

@@ -1,0 +1,188 @@
+"""From a folder to the CPU engine: quantized or not, never stale, and without torch."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman import config as configuration
+from dragoman.engine import loading
+from dragoman.engine.library import open_library
+from dragoman.engine.loading import load, read_tokenizers, sizes_of
+from dragoman.engine.native_backend import NativeBackend
+from dragoman.engine.native_loading import Sizes, map_engine, read_precise, read_weights, to_backend, write_engine
+from dragoman.engine.packing import pack
+from dragoman.engine.torch_backend import TorchBackend
+from dragoman.engine.translator import GROWTH
+from dragoman.errors import EngineError, FolderError
+from dragoman.store import tensors
+from dragoman.store.folder import ModelFolder
+from engines import needs_engine
+from folders import write_model
+
+LINES = ["one", "two three", "", "Straße 12, 我喜欢", "  "]
+
+
+def quantized(root: Path, precise: tuple[str, ...] = ()) -> Sizes:
+    """Quantize without measuring."""
+    folder = ModelFolder(root)
+    config = configuration.load(folder.config)
+    sizes = sizes_of(config, *read_tokenizers(folder, config))
+    arrays = pack(read_weights(folder, sizes), config.model, sizes.tgt_vocab, precise)
+    write_engine(folder, arrays, precise, tensors.read_header(folder.weights).sha256)
+    return sizes
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("loading") / "model")
+
+
+def test_the_file_holds_what_was_packed(tmp_path: Path) -> None:
+    root = write_model(tmp_path / "model", model={"positions": "learned", "tied": "output"})
+    sizes = quantized(root, ("decoder.1.outer", "output"))
+    found = map_engine(ModelFolder(root), sizes)
+    weights = read_weights(ModelFolder(root), sizes)
+    made = pack(weights, sizes.config.model, sizes.tgt_vocab, ("decoder.1.outer", "output"))
+    assert found.keys() == made.keys()
+    assert all(np.array_equal(found[name], array) for name, array in made.items())
+    assert read_precise(ModelFolder(root)) == ("decoder.1.outer", "output")
+    assert (sizes.positions, sizes.tgt_vocab) == (GROWTH * 80, 320)
+
+
+def test_a_stale_file_is_refused(tmp_path: Path) -> None:
+    root = write_model(tmp_path / "model")
+    sizes = quantized(root)
+    write_model(root, seed=2)
+    with pytest.raises(
+        FolderError, match=r"made from other weights than model.safetensors.*`dragoman quantize .*` again"
+    ):
+        map_engine(ModelFolder(root), sizes)
+
+
+def test_a_file_of_other_sizes_is_refused(tmp_path: Path) -> None:
+    root = write_model(tmp_path / "model")
+    quantized(root)
+    settings = (root / "config.toml").read_text(encoding="utf-8").replace("d_ff = 24", "d_ff = 88")
+    (root / "config.toml").write_text(settings, encoding="utf-8")
+    config = configuration.load(root / "config.toml")
+    sizes = sizes_of(config, *read_tokenizers(ModelFolder(root), config))
+    with pytest.raises(FolderError, match=r"engine.safetensors does not fit the configuration"):
+        map_engine(ModelFolder(root), sizes)
+    with pytest.raises(FolderError, match=r"model.safetensors does not fit the configuration"):
+        read_weights(ModelFolder(root), sizes)
+
+
+@pytest.mark.parametrize("precise", ['["no.such"]', "[1]", "{}", "[", ""])
+def test_a_list_of_matrices_that_is_none(tmp_path: Path, precise: str) -> None:
+    root = write_model(tmp_path / "model")
+    sizes = quantized(root)
+    folder = ModelFolder(root)
+    metadata = {"weights_sha256": tensors.read_header(folder.weights).sha256, "precise": precise}
+    chunks = tensors.encode_arrays(map_engine(folder, sizes), metadata)
+    folder.engine.write_bytes(b"".join(bytes(chunk) for chunk in chunks))
+    with pytest.raises(FolderError, match=r"engine.safetensors"):
+        map_engine(folder, sizes)
+
+
+@needs_engine
+def test_which_weights_and_which_backend(tmp_path: Path) -> None:
+    root = write_model(tmp_path / "model")
+    exact = load(root)
+    assert isinstance(exact.backend, NativeBackend)
+    assert not exact.backend.model.is_int8
+    assert exact.translate(LINES) == load(root, "torch").translate(LINES) == load(root, "native", 2).translate(LINES)
+    quantized(root)
+    quick = load(root, warn=pytest.fail)
+    assert isinstance(quick.backend, NativeBackend)
+    assert quick.backend.model.is_int8
+    assert len(quick.translate(LINES)) == len(LINES)
+    assert isinstance(load(root, "torch").backend, TorchBackend)
+    write_model(root, seed=2)
+    for backend in ("auto", "native"):
+        with pytest.raises(FolderError, match="again, or delete it"):
+            load(root, backend)  # type: ignore[arg-type]
+
+
+@needs_engine
+@pytest.mark.parametrize("changes", [{"positions": "learned", "max_positions": 60}, {"tied": "output"}])
+def test_translations_scores_and_attention_are_the_same(tmp_path: Path, changes: dict[str, object]) -> None:
+    root = write_model(tmp_path / "model", model=changes)
+    native, theirs = load(root, "native"), load(root, "torch")
+    search = native.search.model_copy(update={"n_best": 3, "max_length_ratio": 1.0})
+    for mine, wanted in zip(native.stream(LINES, search), theirs.stream(LINES, search), strict=True):
+        assert [one.text for one in mine] == [one.text for one in wanted]
+        assert [one.score for one in mine] == pytest.approx([one.score for one in wanted], abs=1e-4)
+        for part, other in zip(mine[0].parts, wanted[0].parts, strict=True):
+            np.testing.assert_allclose(native.align(part), theirs.align(other), atol=1e-4)
+    pairs = [("the cat", "le chat"), ("", ""), ("on", "sur la table")]
+    for mine_, wanted_ in zip(native.score(pairs), theirs.score(pairs), strict=True):
+        assert mine_.token_log_probs == pytest.approx(wanted_.token_log_probs, abs=1e-4)
+    assert "".join(native.stream_tokens("the cat")) == "".join(theirs.stream_tokens("the cat"))
+
+
+def test_without_a_library(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise EngineError("there is none")
+
+    monkeypatch.setattr(loading, "open_library", missing)
+    told: list[str] = []
+    assert isinstance(load(root, warn=told.append).backend, TorchBackend)
+    assert told == ["there is none"]
+    assert isinstance(load(root, "torch", warn=pytest.fail).backend, TorchBackend)
+    with pytest.raises(EngineError, match="there is none"):
+        load(root, "native")
+    monkeypatch.setitem(sys.modules, "dragoman.engine.torch_loading", None)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ModuleNotFoundError):
+        load(root, "torch")
+
+
+def test_without_either(root: Path) -> None:
+    script = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from dragoman.engine.loading import load\n"
+        "from dragoman.errors import EngineError\n"
+        "try: load(sys.argv[1], 'torch')\n"
+        "except EngineError as error: print(error)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script, str(root)], capture_output=True, text=True, check=True)
+    assert ran.stdout == (
+        "neither the CPU engine nor PyTorch is there to translate with; install one: pip install dragoman[train]\n"
+    )
+
+
+@needs_engine
+def test_the_engine_needs_no_torch(root: Path) -> None:
+    script = (
+        "import sys; from dragoman.cli.main import run; sys.argv = ['dragoman', *sys.argv[1:]]\n"
+        "try: run()\n"
+        "finally: sys.stderr.write(str(sorted({'torch', 'jaxtyping', 'matplotlib'} & set(sys.modules))))"
+    )
+    arguments = [
+        "translate",
+        "--model",
+        str(root),
+        "--backend",
+        "native",
+        "--set",
+        "search.max_length_ratio=1",
+        "the cat",
+    ]
+    ran = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
+    assert ran.stderr == "[]"
+    assert len(ran.stdout.splitlines()) == 1
+
+
+@needs_engine
+def test_a_model_that_the_engine_refuses(root: Path) -> None:
+    folder = ModelFolder(root)
+    config = configuration.load(folder.config)
+    sizes = sizes_of(config, *read_tokenizers(folder, config))
+    arrays = pack(read_weights(folder, sizes), config.model, sizes.tgt_vocab)
+    del arrays["decoder.0.out.weights"]
+    with pytest.raises(EngineError, match="refuses this model: .*use --backend torch"):
+        to_backend(arrays, sizes, 0)
+    assert open_library().dragoman_processors() >= 1

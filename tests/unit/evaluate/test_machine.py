@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import EngineError
+from dragoman.evaluate import machine
+from dragoman.evaluate.machine import Machine, explain, look_around
+
+CPUINFO = """processor\t: 0
+model name\t: Some Processor
+flags\t\t: fpu avx2 fma avx512_vnni
+
+processor\t: 1
+model name\t: Some Processor
+flags\t\t: fpu avx2 fma avx512_vnni
+"""
+
+
+def refuse() -> str:
+    raise EngineError("no CPU engine: it was not built")
+
+
+def test_the_processor_says_what_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "instruction_set", refuse)
+    (tmp_path / "cpuinfo").write_text(CPUINFO, encoding="utf-8")
+    found = look_around(tmp_path / "cpuinfo", {"DRAGOMAN_ISA": "avx2"})
+    assert (found.processor, found.has, found.wanted) == ("Some Processor", ("avx512_vnni", "avx2", "fma"), "avx2")
+    assert (found.isa, found.isas, found.problem) == ("", (), "no CPU engine: it was not built")
+    assert found.processors >= 1
+
+
+def test_a_system_that_tells_nothing(tmp_path: Path) -> None:
+    found = look_around(tmp_path / "none", {})
+    assert found.processor
+    assert found.has == ()
+
+
+def test_the_reason_is_the_variable_or_the_best() -> None:
+    best = Machine("P", 2, ("avx2",), "avx2", ("avx2", "portable"), "", "")
+    assert "instruction set: avx2, the best of those" in explain(best)
+    assert explain(best).endswith("others to choose with DRAGOMAN_ISA: portable")
+    forced = Machine("P", 2, ("avx2",), "portable", ("avx2", "portable"), "portable", "")
+    assert "instruction set: portable, because DRAGOMAN_ISA says so" in explain(forced)
+    without = Machine("P", 2, (), "", (), "", "no CPU engine: it was not built")
+    assert explain(without) == "processor: P, 2 usable; has none\nno CPU engine: it was not built"
