@@ -1,5 +1,5 @@
-// AVX2 without VNNI multiplies unsigned by signed bytes and saturates at 16 bits: |a| * (w with the sign of a) keeps
-// 2 * 127 * 127 below 32768, so nothing saturates.
+// AVX2 without VNNI. Its product of unsigned and signed bytes saturates at 16 bits: |a| * (w with the sign of a) keeps
+// 2 * 127 * 127 below 32768, so that the sums are exact. (Widening the weights to 16 bits needs no signs, but was slower.)
 #pragma once
 
 #include "simd.h"

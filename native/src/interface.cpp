@@ -9,7 +9,10 @@
 #include "state.h"
 
 struct dragoman_model {
-  dragoman::Model model;
+  explicit dragoman_model(const dragoman_plan& plan) : model(plan), workspaces(model) {}
+
+  const dragoman::Model model;
+  mutable dragoman::Workspaces workspaces;  // takes care of itself, so that a model is the same for all threads
 };
 struct dragoman_job {
   dragoman::Job job;
@@ -85,7 +88,7 @@ const char* dragoman_isas(void) {
 int32_t dragoman_processors(void) { return dragoman::processors(); }
 
 dragoman_model* dragoman_model_new(const dragoman_plan* plan) {
-  return guarded<>(static_cast<dragoman_model*>(nullptr), [&] { return new dragoman_model{Model(*plan)}; });
+  return guarded<>(static_cast<dragoman_model*>(nullptr), [&] { return new dragoman_model(*plan); });
 }
 
 void dragoman_model_free(dragoman_model* model) { delete model; }
@@ -105,7 +108,7 @@ dragoman_job* dragoman_job_new(const dragoman_model* model, const dragoman_searc
       requests.push_back(std::move(request));
     }
     int wanted = threads > 0 ? threads : dragoman::processors();
-    return new dragoman_job{{m, dragoman::Settings(m, *search), std::move(requests), std::min(wanted, 256)}};
+    return new dragoman_job{{m, &model->workspaces, dragoman::Settings(m, *search), std::move(requests), std::min(wanted, 256)}};
   });
 }
 
@@ -139,7 +142,7 @@ dragoman_state* dragoman_state_start(const dragoman_model* model, int32_t senten
   return guarded<>(static_cast<dragoman_state*>(nullptr), [&] {
     std::vector<std::vector<int32_t>> sources;
     for (int i = 0; i < sentences; i++) sources.push_back(source(model->model, ids, offsets, i));
-    return new dragoman_state{dragoman::State::start(model->model, sources)};
+    return new dragoman_state{dragoman::State::start(model->model, &model->workspaces, sources)};
   });
 }
 

@@ -43,11 +43,10 @@ int processors() {
 
 // What one team is doing.
 struct Job::Round {
-  Round(const Model& model, int members) : forward(model, members), barrier(members) {}
+  explicit Round(std::unique_ptr<Workspace> taken) : workspace(std::move(taken)), barrier(workspace->members) {}
 
-  std::vector<Buffer<std::byte>> spare;  // outlives the sentences
+  std::unique_ptr<Workspace> workspace;
   std::vector<Sentence> sentences;
-  Forward forward;
   Barrier barrier;
   std::vector<Source> arrivals;
   std::vector<Row> rows;
@@ -56,12 +55,12 @@ struct Job::Round {
   std::atomic<bool> is_over{false};
 };
 
-Job::Job(const Model& model, Settings settings, std::vector<Request> requests, int threads)
-    : model_(model), settings_(std::move(settings)), requests_(std::move(requests)), results_(requests_.size()) {
+Job::Job(const Model& model, Workspaces* workspaces, Settings settings, std::vector<Request> requests, int threads)
+    : model_(model), workspaces_(workspaces), settings_(std::move(settings)), requests_(std::move(requests)), results_(requests_.size()) {
   if (requests_.empty()) return;
   bool is_team = int(requests_.size()) < threads;
   int members = is_team ? threads : 1;
-  for (int i = 0; i < (is_team ? 1 : threads); i++) rounds_.push_back(std::make_unique<Round>(model, members));
+  for (int i = 0; i < (is_team ? 1 : threads); i++) rounds_.push_back(std::make_unique<Round>(workspaces->take(members)));
 #if defined(__linux__)
   std::vector<int> places = allowed_processors();
 #endif
@@ -80,6 +79,10 @@ Job::Job(const Model& model, Settings settings, std::vector<Request> requests, i
 Job::~Job() {
   is_stopped_ = true;
   for (std::thread& one : threads_) one.join();
+  for (std::unique_ptr<Round>& round : rounds_) {
+    round->sentences.clear();
+    workspaces_->give(std::move(round->workspace));
+  }
 }
 
 int Job::next(int milliseconds) {
@@ -103,9 +106,9 @@ void Job::run(Round* round, const Member& me) {
       if (me.index == 0) round->is_over = !prepare(round);
       me.wait();
       if (round->is_over) return;
-      round->forward.encode(me, round->arrivals);
-      round->forward.step(me, round->rows);
-      round->forward.choose(me, round->choices, round->best);
+      round->workspace->forward.encode(me, round->arrivals);
+      round->workspace->forward.step(me, round->rows);
+      round->workspace->forward.choose(me, round->choices, round->best);
       if (me.index == 0) conclude(round);
     }
   } catch (...) {
@@ -141,7 +144,7 @@ void Job::admit(Round* round) {
   round->sentences.reserve(kSlots);
   for (int i = 0; i < taken; i++, waiting_++)
     round->sentences.emplace_back(int(waiting_), requests_[waiting_], settings_,
-                                  Cells(model_.cell_bytes(), &round->spare));
+                                  Notebook(model_.cell_bytes(), round->workspace.get()));
   for (int i = busy; i < busy + taken; i++) round->arrivals.push_back(round->sentences[i].source());
 }
 
@@ -152,7 +155,7 @@ void Job::conclude(Round* round) {
   for (Sentence& sentence : round->sentences) {
     int rows = 0;
     while (first + rows < int(round->rows.size()) && round->rows[first + rows].memory == sentence.source().memory) rows++;
-    if (sentence.advance(round->forward, first, round->best, model_.plan.eos))
+    if (sentence.advance(round->workspace->forward, first, round->best, model_.plan.eos))
       deliver(sentence.index(), sentence.answer());
     else
       going.push_back(std::move(sentence));

@@ -17,7 +17,7 @@ namespace dragoman {
 
 class Job {
  public:
-  Job(const Model& model, Settings settings, std::vector<Request> requests, int threads);
+  Job(const Model& model, Workspaces* workspaces, Settings settings, std::vector<Request> requests, int threads);
   ~Job();
 
   // See dragoman_job_next; throws what a thread has thrown.
@@ -36,6 +36,7 @@ class Job {
   void fail();
 
   const Model& model_;
+  Workspaces* const workspaces_;
   const Settings settings_;
   const std::vector<Request> requests_;
   std::vector<std::vector<Hypothesis>> results_;

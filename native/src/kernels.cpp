@@ -12,7 +12,7 @@
 #include "gemm_amx.h"
 #define MULTIPLY_INT8 multiply_int8_by_tiles
 #else
-#define MULTIPLY_INT8 multiply_int8_by_dots
+#define MULTIPLY_INT8 multiply_int8_by_rows
 #endif
 
 #define NAME_OF(name) #name

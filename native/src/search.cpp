@@ -36,36 +36,40 @@ double Settings::score(double log_prob, int length) const {
   return log_prob / std::pow(base, length_penalty);
 }
 
-Cells::~Cells() {
-  for (Buffer<std::byte>& block : blocks_) spare_->push_back(std::move(block));
+Notebook::Notebook(int64_t cell_bytes, Workspace* workspace)
+    : bytes_(cell_bytes), workspace_(workspace), memory_(std::make_unique<Memory>()) {
+  if (workspace->memories.empty()) return;
+  memory_->numbers = std::move(workspace->memories.back());
+  workspace->memories.pop_back();
 }
 
-void* Cells::fresh() {
+Notebook::~Notebook() {
+  if (!memory_) return;  // it has moved on
+  workspace_->memories.push_back(std::move(memory_->numbers));
+  for (Buffer<std::byte>& block : blocks_) workspace_->cells.push_back(std::move(block));
+}
+
+void* Notebook::fresh_cell() {
   if (used_ == kBlock) {
-    if (spare_->empty()) {
+    if (workspace_->cells.empty()) {
       blocks_.emplace_back(size_t(kBlock * bytes_));
     } else {
-      blocks_.push_back(std::move(spare_->back()));
-      spare_->pop_back();
+      blocks_.push_back(std::move(workspace_->cells.back()));
+      workspace_->cells.pop_back();
     }
     used_ = 0;
   }
   return blocks_.back().data() + bytes_ * used_++;
 }
 
-Sentence::Sentence(int index, const Request& request, const Settings& settings, Cells cells)
-    : index_(index),
-      request_(&request),
-      settings_(&settings),
-      cells_(std::move(cells)),
-      memory_(std::make_unique<Memory>()),
-      rows_(1) {}
+Sentence::Sentence(int index, const Request& request, const Settings& settings, Notebook notebook)
+    : index_(index), request_(&request), settings_(&settings), notebook_(std::move(notebook)), rows_(1) {}
 
 void Sentence::add_rows(int bos, std::vector<Row>* rows, std::vector<Choice>* choices) {
   for (Growing& row : rows_) {
-    row.cells.push_back(cells_.fresh());
+    row.cells.push_back(notebook_.fresh_cell());
     int length = int(row.ids.size());
-    rows->push_back({row.ids.empty() ? bos : row.ids.back(), memory_.get(), row.cells.data(), length + 1});
+    rows->push_back({row.ids.empty() ? bos : row.ids.back(), notebook_.memory(), row.cells.data(), length + 1});
     Choice choice;
     choice.banned = (length < request_->min_length ? settings_->banned_and_eos : settings_->banned).data();
     if (length < int(request_->prefix.size())) choice.forced = request_->prefix[length];

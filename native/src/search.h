@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "forward.h"
+#include "workspace.h"
 
 namespace dragoman {
 
@@ -32,19 +32,23 @@ struct Hypothesis {
   bool is_ended;
 };
 
-// Cells for keys and values, in blocks that are used again when their sentence is done.
-class Cells {
+// What one sentence remembers: its source, and cells for keys and values of its tokens. It comes from a workspace and goes
+// back there when the sentence is done.
+class Notebook {
  public:
-  Cells(int64_t bytes, std::vector<Buffer<std::byte>>* spare) : bytes_(bytes), spare_(spare) {}
-  ~Cells();
-  Cells(Cells&&) = default;
-  Cells& operator=(Cells&&) = delete;
-  void* fresh();
+  Notebook(int64_t cell_bytes, Workspace* workspace);
+  ~Notebook();
+  Notebook(Notebook&&) = default;
+  Notebook& operator=(Notebook&&) = delete;
+
+  Memory* memory() const { return memory_.get(); }
+  void* fresh_cell();
 
  private:
-  static constexpr int kBlock = 32;
+  static constexpr int kBlock = 32;  // cells
   int64_t bytes_;
-  std::vector<Buffer<std::byte>>* spare_;
+  Workspace* workspace_;
+  std::unique_ptr<Memory> memory_;
   std::vector<Buffer<std::byte>> blocks_;
   int used_ = kBlock;
 };
@@ -52,10 +56,10 @@ class Cells {
 // One sentence being searched.
 class Sentence {
  public:
-  Sentence(int index, const Request& request, const Settings& settings, Cells cells);
+  Sentence(int index, const Request& request, const Settings& settings, Notebook notebook);
 
   int index() const { return index_; }
-  Source source() { return {request_->ids.data(), int(request_->ids.size()), memory_.get()}; }
+  Source source() { return {request_->ids.data(), int(request_->ids.size()), notebook_.memory()}; }
   int width() const { return settings_->beam_size - int(finished_.size()); }
 
   // Its unfinished hypotheses as rows of the model, each with a cell for its newest token; at least one.
@@ -80,8 +84,7 @@ class Sentence {
   int index_;
   const Request* request_;
   const Settings* settings_;
-  Cells cells_;
-  std::unique_ptr<Memory> memory_;
+  Notebook notebook_;
   std::vector<Growing> rows_;  // in lexicographic order of their ids
   std::vector<Hypothesis> finished_;
 };

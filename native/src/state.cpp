@@ -6,15 +6,18 @@
 
 namespace dragoman {
 
-std::unique_ptr<State> State::start(const Model& model, const std::vector<std::vector<int32_t>>& sources) {
-  std::unique_ptr<State> state(new State(model));
+std::unique_ptr<State> State::start(const Model& model, Workspaces* workspaces,
+                                    const std::vector<std::vector<int32_t>>& sources) {
+  std::unique_ptr<State> state(new State(model, workspaces));
   std::vector<Source> wanted;
   for (const std::vector<int32_t>& ids : sources) {
     auto memory = std::make_shared<Memory>();
     wanted.push_back({ids.data(), int(ids.size()), memory.get()});
     state->rows_.push_back({memory, {}, {}});
   }
-  state->workshop_->forward.encode(Member(), wanted);
+  std::unique_ptr<Workspace> workspace = workspaces->take(1);
+  workspace->forward.encode(Member(), wanted);
+  workspaces->give(std::move(workspace));
   return state;
 }
 
@@ -40,8 +43,8 @@ std::unique_ptr<State> State::step(const int32_t* ids, int best, int32_t* top_id
   if (asked.empty()) return grown;
   int vocabulary = model_->plan.tgt_vocab;
   std::vector<float> looks(attention ? size_t(rows()) * attention_stride : 0), log_probs(all ? size_t(rows()) * vocabulary : 0);
-  std::lock_guard<std::mutex> lock(workshop_->mutex);
-  Forward& forward = workshop_->forward;
+  std::unique_ptr<Workspace> workspace = workspaces_->take(1);
+  Forward& forward = workspace->forward;
   forward.step(Member(), asked, attention ? looks.data() : nullptr, attention_stride);
   forward.choose(Member(), std::vector<Choice>(asked.size(), {model_->never.data()}), best, all ? log_probs.data() : nullptr);
   for (int i = 0; i < rows(); i++) {
@@ -51,6 +54,7 @@ std::unique_ptr<State> State::step(const int32_t* ids, int best, int32_t* top_id
     if (all) std::copy_n(log_probs.data() + int64_t(i) * vocabulary, vocabulary, all + r * vocabulary);
     if (attention) std::copy_n(looks.data() + int64_t(i) * attention_stride, attention_stride, attention + r * attention_stride);
   }
+  workspaces_->give(std::move(workspace));
   return grown;
 }
 

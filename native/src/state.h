@@ -2,16 +2,16 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
-#include "forward.h"
+#include "workspace.h"
 
 namespace dragoman {
 
 class State {
  public:
-  static std::unique_ptr<State> start(const Model& model, const std::vector<std::vector<int32_t>>& sources);
+  static std::unique_ptr<State> start(const Model& model, Workspaces* workspaces,
+                                      const std::vector<std::vector<int32_t>>& sources);
 
   // What is wanted: see dragoman_state_step.
   std::unique_ptr<State> step(const int32_t* ids, int best, int32_t* top_ids, float* top_log_probs, float* all, float* attention,
@@ -31,17 +31,10 @@ class State {
     std::vector<Block> blocks;  // that keep the cells alive
   };
 
-  // The memory to compute in, shared by all states that come from one start.
-  struct Workshop {
-    explicit Workshop(const Model& model) : forward(model, 1) {}
-    std::mutex mutex;
-    Forward forward;
-  };
-
-  explicit State(const Model& model) : model_(&model), workshop_(std::make_shared<Workshop>(model)) {}
+  State(const Model& model, Workspaces* workspaces) : model_(&model), workspaces_(workspaces) {}
 
   const Model* model_;
-  std::shared_ptr<Workshop> workshop_;
+  Workspaces* workspaces_;
   std::vector<Hypothesis> rows_;
 };
 
