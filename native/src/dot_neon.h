@@ -6,10 +6,11 @@
 namespace DRAGOMAN_KERNELS {
 
 constexpr int kFlip = 0;
+constexpr int kCopies = 1;
 
 struct Activation {
   int8x16_t value;
-  explicit ALWAYS_INLINE Activation(const int8_t* at) : value(vreinterpretq_s8_s32(vdupq_n_s32(load_four(at)))) {}
+  ALWAYS_INLINE Activation(const int8_t* at, int) : value(vreinterpretq_s8_s32(vdupq_n_s32(load_four(at)))) {}
 };
 
 static ALWAYS_INLINE Ints dot(Ints sum, const Activation& a, Ints weights) {

@@ -1,4 +1,4 @@
-// For every processor: the even and the odd bytes as 16-bit numbers, multiplied and added in the compiler's own vectors.
+// For every processor: one byte of the four after the other, in the compiler's own vectors.
 #pragma once
 
 #include "simd.h"
@@ -6,10 +6,11 @@
 namespace DRAGOMAN_KERNELS {
 
 constexpr int kFlip = 0;
+constexpr int kCopies = 1;
 
 struct Activation {
   Ints bytes[4];
-  explicit ALWAYS_INLINE Activation(const int8_t* at) {
+  ALWAYS_INLINE Activation(const int8_t* at, int) {
     for (int i = 0; i < 4; i++) bytes[i] = int32_t(at[i]) - Ints{};
   }
 };

@@ -1,5 +1,5 @@
 // VNNI multiplies four unsigned by four signed bytes and adds them up: activations are kept with 128 added, which the
-// sums of the weights take back (see finish in gemm_int8.h).
+// sums of the weights take back (see finish in part.h).
 #pragma once
 
 #include "simd.h"
@@ -7,10 +7,11 @@
 namespace DRAGOMAN_KERNELS {
 
 constexpr int kFlip = 0x80;
+constexpr int kCopies = 1;
 
 struct Activation {
   Ints value;
-  explicit ALWAYS_INLINE Activation(const int8_t* at) : value(load_four(at) - Ints{}) {}
+  ALWAYS_INLINE Activation(const int8_t* at, int) : value(load_four(at) - Ints{}) {}
 };
 
 static ALWAYS_INLINE Ints dot(Ints sum, const Activation& a, Ints weights) {

@@ -23,15 +23,15 @@ void Forward::reserve(const Member& me, int rows) {
   int widest = std::max({m.width, m.mixed, m.inner});
   if (me.index == 0 && rows > capacity_) {
     size_t n = padded(rows, 16);
-    projected_.reserve(n * 3 * m.heads);
+    projected_.reserve(n * m.projected);
     mixed_.reserve(n * m.mixed);
     added_.reserve(n * m.width);
-    inner_.reserve(n * padded(2 * m.plan.d_ff, kWidth));
+    inner_.reserve(n * 2 * m.inner);
     gated_.reserve(n * m.inner);
     for (Desk& desk : desks_) {
       desk.x.reserve(n * m.width);
       desk.normed.reserve(n * m.width);
-      desk.bytes.reserve(n * widest);
+      desk.bytes.reserve(n * kernels_.row_bytes(padded(widest, kWidth)));
       desk.scales.reserve(n);
       desk.logits.reserve(n * kChunk);
     }
@@ -64,10 +64,10 @@ void Forward::multiply_share(const Member& me, const Input& input, const Matrix&
 void Forward::project_heads(const Member& me, const Input& input, const Matrix& matrix, int parts) {
   const Model& m = model_;
   int begin = m.head * me.begin(m.plan.num_heads), end = m.head * me.end(m.plan.num_heads);
-  if (me.members == 1) return multiply(input, matrix, 0, parts * m.heads, projected_.data(), 3 * m.heads);
+  if (me.members == 1) return multiply(input, matrix, 0, parts * m.heads, projected_.data(), m.projected);
   for (int p = 0; p < parts; p++) {
     int first = p * m.heads + begin;
-    multiply(input, matrix, first, p * m.heads + end, projected_.data() + first, 3 * m.heads);
+    multiply(input, matrix, first, p * m.heads + end, projected_.data() + first, m.projected);
   }
 }
 
@@ -105,7 +105,7 @@ void Forward::mix_out(const Member& me, const Matrix& out, int count) {
 void Forward::feed_forward(const Member& me, const Matrix& inner, const Matrix& outer, const dragoman_norm& norm, int count) {
   const dragoman_plan& plan = model_.plan;
   bool is_gated = plan.activation >= DRAGOMAN_SWIGLU;
-  int stride = is_gated ? padded(2 * plan.d_ff, kWidth) : model_.inner;
+  int stride = is_gated ? 2 * model_.inner : model_.inner;
   Input input = prepare(me, inner, enter(me, norm, count), model_.width, count);
   multiply_share(me, input, inner, inner_.data(), stride);
   if (is_gated) me.wait();
@@ -159,7 +159,7 @@ void Forward::encode_group(const Member& me, const Source* sources, int count) {
 void Forward::attend_to_itself(const Member& me, const Source* sources, int count) {
   const Model& m = model_;
   Desk& desk = desks_[me.index];
-  int stride = 3 * m.heads, row = 0;
+  int stride = m.projected, row = 0;
   for (int s = 0; s < count; row += sources[s++].length)
     for (int h = me.begin(m.plan.num_heads); h < me.end(m.plan.num_heads); h++) {
       const float* queries = projected_.data() + int64_t(row) * stride + h * m.head;
@@ -185,10 +185,10 @@ void Forward::remember(const Member& me, const Source* sources, int count, const
     int row = 0;
     for (int s = 0; s < count; row += sources[s++].length)
       for (int h = me.begin(m.plan.num_heads); h < me.end(m.plan.num_heads); h++) {
-        const float* keys = projected_.data() + int64_t(row) * 3 * m.heads + h * m.head;
+        const float* keys = projected_.data() + int64_t(row) * m.projected + h * m.head;
         int64_t half = int64_t(m.head) * padded(sources[s].length, 16) * m.attention->bytes;
         std::byte* packed = sources[s].memory->numbers.data() + (int64_t(i) * m.plan.num_heads + h) * 2 * half;
-        m.attention->pack(keys, keys + m.heads, 3 * m.heads, sources[s].length, m.head, packed, packed + half);
+        m.attention->pack(keys, keys + m.heads, m.projected, sources[s].length, m.head, packed, packed + half);
       }
   }
 }
@@ -231,7 +231,7 @@ void Forward::look_back(const Member& me, const std::vector<Row>& rows, int laye
   int begin = me.begin(m.plan.num_heads), end = me.end(m.plan.num_heads);
   int64_t keys = int64_t(layer) * 2 * m.heads, values = keys + m.heads;
   for (size_t r = 0; r < rows.size(); r++) {
-    const float* query = projected_.data() + r * 3 * m.heads;
+    const float* query = projected_.data() + r * m.projected;
     std::byte* newest = static_cast<std::byte*>(rows[r].cells[rows[r].length - 1]);
     for (int part = 1; part <= 2; part++)
       m.attention->write(query + part * m.heads + begin * m.head, (end - begin) * m.head,
@@ -251,7 +251,7 @@ void Forward::look_across(const Member& me, const std::vector<Row>& rows, int la
     int64_t half = int64_t(m.head) * padded(memory.length, 16) * m.attention->bytes;
     for (int h = me.begin(m.plan.num_heads); h < me.end(m.plan.num_heads); h++) {
       const std::byte* packed = memory.numbers.data() + (int64_t(layer) * m.plan.num_heads + h) * 2 * half;
-      m.attention->attend(projected_.data() + begin * 3 * m.heads + h * m.head, 3 * m.heads, int(end - begin), packed,
+      m.attention->attend(projected_.data() + begin * m.projected + h * m.head, m.projected, int(end - begin), packed,
                           packed + half, memory.length, m.head, m.scale, mixed_.data() + begin * m.mixed + h * m.head, m.mixed,
                           desks_[me.index].scores.data(), attention ? attention + begin * stride : nullptr, stride,
                           1.0f / m.plan.num_heads);

@@ -67,17 +67,19 @@ static ALWAYS_INLINE void store_sums(int32_t (*sums)[256]) {
   tile_store(3, sums[3], 64);
 }
 
-// Sums are tiles 0 to 3; above them stand what is multiplied. Rows of the tiles, as this thread has last set them.
-static thread_local int configured[2] = {0, 0};
+// Sums are tiles 0 to 3; above them stand what is multiplied. Rows of the tiles are set anew in every product, for other
+// libraries in the same thread use the tiles too.
+//
+// Wide: four sums of one tile of rows (4) with weights 5, 6 and 7.
+static void configure_wide(int rows) {
+  const int wide[8] = {rows, rows, rows, rows, rows, 16, 16, 16};
+  tile_configure(wide);
+}
 
-static void configure(int upper, int lower, bool is_wide) {
-  int wanted[2] = {is_wide ? -upper : upper, lower};
-  if (configured[0] == wanted[0] && configured[1] == wanted[1]) return;
-  memcpy(configured, wanted, sizeof wanted);
-  // wide: four sums of one tile of rows (4) with weights 5, 6, 7; square: rows 4 and 5, weights 6 and 7
-  const int wide[8] = {upper, upper, upper, upper, upper, 16, 16, 16};
-  const int square[8] = {upper, upper, lower, lower, upper, lower, 16, 16};
-  tile_configure(is_wide ? wide : square);
+// Square: rows 4 and 5, weights 6 and 7.
+static void configure_square(int lower) {
+  const int square[8] = {16, 16, lower, lower, 16, lower, 16, 16};
+  tile_configure(square);
 }
 
 static void finish_tile(const int32_t* sums, int rows, const float* scales, const Matrix& m, int column, float* out, int stride) {
@@ -91,7 +93,7 @@ static void multiply_few(const int8_t* rows, const float* scales, int count, con
                          int stride) {
   alignas(64) int32_t sums[4][256];
   int width = dragoman::padded(m.inputs, dragoman::kWidth);
-  configure(count, 0, true);
+  configure_wide(count);
   for (int column = first; column < last; column += 64) {
     int panels = (last - column) / 16 < 4 ? (last - column) / 16 : 4;
     const int8_t* weights = static_cast<const int8_t*>(m.weights) + int64_t(column) * width;
@@ -127,7 +129,6 @@ static void multiply_square(const int8_t* rows, const float* scales, int count, 
   alignas(64) int32_t sums[4][256];
   int width = dragoman::padded(m.inputs, dragoman::kWidth), lower = count - 16;
   const int8_t* weights = static_cast<const int8_t*>(m.weights) + int64_t(column) * width;
-  configure(16, lower, false);
   clear_sums();
   for (int i = 0; i < width; i += 64) {
     tile_load(4, rows + i, width);
@@ -153,10 +154,15 @@ static void multiply_int8_by_tiles(const int8_t* rows, const float* scales, int 
   int width = dragoman::padded(m.inputs, dragoman::kWidth);
   int tall = count / 32 * 32, rest = count - tall;
   if (rest > 16) tall += rest, rest = 0;
-  for (int column = first; column < last && tall; column += 32)
-    for (int r = 0; r < tall; r += 32)
-      multiply_square(rows + int64_t(r) * width, scales + r, tall - r < 32 ? tall - r : 32, m, column,
-                      last - column < 32 ? 1 : 2, out + int64_t(r) * stride + column - first, stride);
+  int whole = tall / 32 * 32;
+  for (int done = 0; done < tall; done = whole == done ? tall : whole) {
+    int end = done < whole ? whole : tall;
+    configure_square(done < whole ? 16 : tall - whole - 16);
+    for (int column = first; column < last; column += 32)
+      for (int r = done; r < end; r += 32)
+        multiply_square(rows + int64_t(r) * width, scales + r, end - r < 32 ? end - r : 32, m, column,
+                        last - column < 32 ? 1 : 2, out + int64_t(r) * stride + column - first, stride);
+  }
   if (rest)
     multiply_few(rows + int64_t(tall) * width, scales + tall, rest, m, first, last, out + int64_t(tall) * stride, stride);
 }

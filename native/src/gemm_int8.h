@@ -2,7 +2,7 @@
 // instruction set has in its own file: four bytes of a row serve 16 columns.
 //
 // A panel of the weights (16 columns, [inputs64 / 4][16][4]) is one cache line for each four inputs, read from front to
-// back. Two panels and 512 inputs stay in the first-level cache while all rows pass; 128 rows stay in the second-level
+// back. Some panels and 512 inputs stay in the caches next to the core while all rows pass; 128 rows stay in the second-level
 // cache while all columns pass.
 #pragma once
 
@@ -25,22 +25,42 @@ constexpr int kVectors = 16 / kLanes;                // of one line of a panel
 constexpr int kPanelsAtOnce = kLanes == 16 ? 2 : 1;  // as many sums as the registers hold
 constexpr int kRowsAtOnce = kLanes == 16 ? 8 : 4;
 
-static ALWAYS_INLINE void store_activations(int8_t* to, Ints x) { store_bytes(to, kFlip ? (x ^ kFlip) << 24 >> 24 : x); }
-
 constexpr int kGroup = 2 * 16 * kPanelsAtOnce;
 constexpr int kDepth = 512;
 constexpr int kTall = 128;
 
 static_assert(kGroup <= kMostColumns);
 
+static int row_bytes(int width) { return kCopies == 2 ? 2 * width + dragoman::kWidth : width; }
+
 static void quantize(const float* rows, int count, int stride, int width, int8_t* out, float* scales) {
-  for (int r = 0; r < count; r++, rows += stride, out += width) {
-    Floats most = {};
-    for (int i = 0; i < width; i += kLanes) most = max(abs(load(rows + i)), most);
+  for (int r = 0; r < count; r++, rows += stride, out += row_bytes(width)) {
+    Floats most = {}, nothing = {};
+    for (int i = 0; i < width; i += kLanes) {
+      most = max(abs(load(rows + i)), most);
+      nothing += load(rows + i) * 0.0f;  // NaN if any of them is not finite: then so is all that comes of this row
+    }
     float range = largest(most);
     float factor = range > 0 ? 127 / range : 0;
-    scales[r] = range / 127;
-    for (int i = 0; i < width; i += kLanes) store_activations(out + i, nearest(load(rows + i) * factor));
+    scales[r] = range / 127 + sum(nothing);
+    Ints negatives = {};
+    for (int i = 0; i < width; i += kLanes) {
+      Ints whole = nearest(load(rows + i) * factor);
+      if (kCopies == 2) {
+        Ints sign = whole >> 31, magnitude = (whole ^ sign) - sign;
+        store_bytes(out + i, magnitude);
+        store_bytes(out + width + i, sign);
+        negatives += magnitude & sign;
+      } else {
+        // Flipped bytes are made signed again, since what packs them may cut off what is beyond 127.
+        store_bytes(out + i, kFlip ? (whole ^ kFlip) << 24 >> 24 : whole);
+      }
+    }
+    if (kCopies == 2) {
+      int32_t total = 0;
+      for (int v = 0; v < kLanes; v++) total += negatives[v];
+      memcpy(out + 2 * width, &total, sizeof total);
+    }
   }
 }
 
@@ -65,7 +85,7 @@ static void tile(const Part& part, int row, int column) {
       for (int v = 0; v < kVectors; v++) line[p][v] = load_ints(weights + (int64_t(p) * part.width + i) * 16 + 4 * kLanes * v);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; r++) {
-      Activation a(rows + int64_t(r) * part.width + i);
+      Activation a(rows + int64_t(r) * part.row_bytes + i, part.width);
 #pragma GCC unroll 16
       for (int p = 0; p < kPanels; p++)
 #pragma GCC unroll 16
@@ -97,8 +117,10 @@ static int some_rows(const Part& part, int row, int count, int last) {
   for (int above = 0; above < count; above += kTall)
     for (int column = first; column < last; column += kGroup)
       for (int begin = 0; begin < width; begin += kDepth) {
-        Part part{rows + int64_t(above) * width,
+        Part part{rows + int64_t(above) * row_bytes(width),
+                  row_bytes(width),
                   kFlip != 0,
+                  kCopies == 2,
                   scales + above,
                   m,
                   width,

@@ -116,12 +116,16 @@ int32_t dragoman_job_next(dragoman_job* job, int32_t milliseconds) {
   return guarded<>(int32_t(-3), [&] { return int32_t(job->job.next(milliseconds)); });
 }
 
-int32_t dragoman_job_hypotheses(const dragoman_job* job, int32_t sentence) { return int32_t(job->job.result(sentence).size()); }
+int32_t dragoman_job_hypotheses(const dragoman_job* job, int32_t sentence) {
+  return guarded<>(int32_t(-1), [&] { return int32_t(job->job.result(sentence).size()); });
+}
 
 int64_t dragoman_job_tokens(const dragoman_job* job, int32_t sentence) {
-  int64_t tokens = 0;
-  for (const dragoman::Hypothesis& one : job->job.result(sentence)) tokens += int64_t(one.ids.size());
-  return tokens;
+  return guarded<>(int64_t(-1), [&] {
+    int64_t tokens = 0;
+    for (const dragoman::Hypothesis& one : job->job.result(sentence)) tokens += int64_t(one.ids.size());
+    return tokens;
+  });
 }
 
 void dragoman_job_result(const dragoman_job* job, int32_t sentence, double* log_probs, double* scores, int32_t* lengths,
@@ -163,6 +167,7 @@ dragoman_state* dragoman_state_step(const dragoman_state* state, const int32_t* 
   return guarded<>(static_cast<dragoman_state*>(nullptr), [&] {
     const dragoman::State& from = *state->state;
     check_ids("target", std::vector<int32_t>(ids, ids + from.rows()), from.model().plan.tgt_vocab);
+    if (attention && attention_width < from.longest_source()) throw std::invalid_argument("attention needs a column for each source token");
     if (k < 0 || k > from.model().plan.tgt_vocab) throw std::invalid_argument("there are no " + std::to_string(k) + " best ids");
     return new dragoman_state{from.step(ids, k, top_ids, top_log_probs, all, attention, attention_width)};
   });

@@ -10,8 +10,12 @@
 namespace dragoman {
 namespace {
 
-// Sentences a thread searches at once: with a beam of 4 its rows just fill the tiles, and stay in its cache.
-constexpr int kSlots = 32;
+// Hypotheses a thread grows at once: enough for the weights to pay, which are read once a step; few enough for the rows to
+// stay in its cache.
+constexpr int kRows = 128;
+constexpr int kMostSlots = 64, kLeastSlots = 8;
+
+constexpr int kMostMembers = 8;  // of a team: beyond, waiting costs more than the share of each saves
 
 #if defined(__linux__)
 std::vector<int> allowed_processors() {
@@ -59,30 +63,43 @@ Job::Job(const Model& model, Workspaces* workspaces, Settings settings, std::vec
     : model_(model), workspaces_(workspaces), settings_(std::move(settings)), requests_(std::move(requests)), results_(requests_.size()) {
   if (requests_.empty()) return;
   bool is_team = int(requests_.size()) < threads;
+  threads = is_team ? std::min(threads, kMostMembers) : threads;
   int members = is_team ? threads : 1;
   for (int i = 0; i < (is_team ? 1 : threads); i++) rounds_.push_back(std::make_unique<Round>(workspaces->take(members)));
 #if defined(__linux__)
   std::vector<int> places = allowed_processors();
+  static std::atomic<unsigned> teams{0};  // so that several teams at once do not crowd on the same processors
+  unsigned first_place = is_team ? members * teams.fetch_add(1) : 0;
 #endif
-  for (int i = 0; i < threads; i++) {
+  slots_ = std::clamp(kRows / settings_.beam_size, kLeastSlots, kMostSlots);
+  for (int i = 0; i < threads; i++) try {
     Round* round = rounds_[is_team ? 0 : i].get();
     Member me{&round->barrier, is_team ? i : 0, members};
     threads_.emplace_back([=, this] {
 #if defined(__linux__)
-      if (is_team && int(places.size()) >= members) pin(places[i]);
+      if (is_team && int(places.size()) >= members) pin(places[(first_place + i) % places.size()]);
 #endif
       run(round, me);
     });
+  } catch (...) {  // the system gives no more threads
+    for (std::unique_ptr<Round>& round : rounds_) round->barrier.abandon();
+    stop();
+    throw;
   }
 }
 
 Job::~Job() {
-  is_stopped_ = true;
-  for (std::thread& one : threads_) one.join();
+  stop();
   for (std::unique_ptr<Round>& round : rounds_) {
     round->sentences.clear();
     workspaces_->give(std::move(round->workspace));
   }
+}
+
+void Job::stop() {
+  is_stopped_ = true;
+  for (std::thread& one : threads_)
+    if (one.joinable()) one.join();
 }
 
 int Job::next(int milliseconds) {
@@ -138,10 +155,10 @@ void Job::admit(Round* round) {
   int busy = int(round->sentences.size());
   std::lock_guard<std::mutex> lock(mutex_);
   int left = int(requests_.size() - waiting_), teams = int(rounds_.size());
-  int room = kSlots - busy;
-  if (left == 0 || (busy && room * 4 < kSlots)) return;
+  int room = slots_ - busy;
+  if (left == 0 || (busy && room * 4 < slots_)) return;
   int taken = std::min(room, std::max(1, (left + teams - 1) / teams));
-  round->sentences.reserve(kSlots);
+  round->sentences.reserve(slots_);
   for (int i = 0; i < taken; i++, waiting_++)
     round->sentences.emplace_back(int(waiting_), requests_[waiting_], settings_,
                                   Notebook(model_.cell_bytes(), round->workspace.get()));
@@ -150,7 +167,7 @@ void Job::admit(Round* round) {
 
 void Job::conclude(Round* round) {
   std::vector<Sentence> going;
-  going.reserve(kSlots);
+  going.reserve(slots_);
   int first = 0;
   for (Sentence& sentence : round->sentences) {
     int rows = 0;

@@ -1,5 +1,5 @@
 // Many sentences on several threads. With more sentences than threads each thread searches its own, which needs no
-// waiting at all; with fewer, the threads form a team that works on one at a time.
+// waiting at all; with fewer, all threads form one team.
 #pragma once
 
 #include <atomic>
@@ -28,6 +28,7 @@ class Job {
  private:
   struct Round;
 
+  void stop();
   void run(Round* round, const Member& me);
   bool prepare(Round* round);
   void conclude(Round* round);
@@ -48,6 +49,7 @@ class Job {
   int returned_ = 0;
   std::exception_ptr failure_;
   std::atomic<bool> is_stopped_{false};
+  int slots_ = 0;  // sentences a team searches at once
 
   std::vector<std::unique_ptr<Round>> rounds_;
   std::vector<std::thread> threads_;

@@ -23,6 +23,7 @@ namespace DRAGOMAN_KERNELS {
 extern const dragoman::Kernels table;
 const dragoman::Kernels table = {
     NAME(DRAGOMAN_KERNELS),
+    row_bytes,
     quantize,
     MULTIPLY_INT8,
     multiply_float,

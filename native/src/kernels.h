@@ -37,7 +37,7 @@ struct AttentionKernels {
   void (*pack)(const float* keys, const float* values, int stride, int length, int width, void* packed_keys,
                void* packed_values);
 
-  // softmax(Q K^T / scale) V for `rows` queries that all see the same keys. `scores` is room for 4 * (length16 + 16)
+  // softmax(scale * Q K^T) V for `rows` queries that all see the same keys. `scores` is room for 4 * (length16 + 16)
   // floats. `weights`, if not NULL, is [rows][weights_stride], to which weight * share is added.
   void (*attend)(const float* queries, int stride, int rows, const void* keys, const void* values, int length, int width,
                  float scale, float* out, int out_stride, float* scores, float* weights, int weights_stride, float share);
@@ -53,8 +53,9 @@ struct AttentionKernels {
 struct Kernels {
   const char* name;
 
-  // Rows [rows][inputs64] of floats into int8 and a scale for each: float = int8 * scale. Whether the bytes are signed is
-  // between an instruction set's own two functions.
+  // Rows [rows][inputs64] of floats into whole numbers up to 127 and a scale for each: float = number * scale. How these
+  // are written is between an instruction set's own two functions; a row of them takes row_bytes(inputs64).
+  int (*row_bytes)(int width);
   void (*quantize)(const float* rows, int count, int stride, int width, int8_t* out, float* scales);
 
   // Columns first .. last (multiples of 16) of rows times matrix plus bias, into out[row][column - first].

@@ -15,6 +15,9 @@ void check(const char* what, int64_t value, int64_t least, int64_t most) {
                               std::to_string(most));
 }
 
+// Rows of a power of two would all begin at the same few places of the cache: one line more spreads them.
+int row_of(int numbers) { return padded(numbers, kWidth) + 16; }
+
 void check_sizes(const dragoman_plan& p) {
   check("d_model", p.d_model, 1, kMost);
   check("num_heads", p.num_heads, 1, p.d_model);
@@ -43,6 +46,8 @@ struct Reader {
     const Matrix& m = model.matrices[matrix++];
     check((std::string(what) + " outputs").c_str(), m.outputs, outputs, outputs);
     check((std::string(what) + " inputs").c_str(), m.inputs, inputs, inputs);
+    // 127 * 127 * inputs must stay below 2^31.
+    if (m.is_int8) check((std::string(what) + " inputs of int8").c_str(), m.inputs, 1, 1 << 17);
     if (!m.weights || (m.is_int8 && (!m.scales || !m.sums)))
       throw std::invalid_argument(std::string("the weights of ") + what + " are missing");
     return &m;
@@ -61,9 +66,10 @@ Model::Model(const dragoman_plan& given) : plan(given) {
   check_sizes(plan);
   head = padded(plan.d_model / plan.num_heads, 16);
   heads = head * plan.num_heads;
-  width = padded(plan.d_model, kWidth);
-  mixed = padded(heads, kWidth);
-  inner = padded(plan.d_ff, kWidth);
+  width = row_of(plan.d_model);
+  projected = row_of(3 * heads);
+  mixed = row_of(heads);
+  inner = row_of(plan.d_ff);
   scale = 1 / std::sqrt(float(plan.d_model / plan.num_heads));
   attention = plan.is_cache_float ? &kernels().floats : &kernels().halves;
 

@@ -32,9 +32,8 @@ struct Model {
 
   int head;    // width of a head, padded
   int heads;   // all heads side by side: the H of the plan
-  int width;   // of a row of hidden states, padded
-  int mixed;   // of a row of what attention gathered, padded
-  int inner;   // of a row inside the feed-forward network, padded
+  // From row to row of hidden states, of projected ones, of what attention gathered, and inside the feed-forward network.
+  int width, projected, mixed, inner;
   float scale;  // 1 / sqrt(d_k)
   const AttentionKernels* attention;
 

@@ -58,6 +58,12 @@ std::unique_ptr<State> State::step(const int32_t* ids, int best, int32_t* top_id
   return grown;
 }
 
+int State::longest_source() const {
+  int longest = 0;
+  for (const Hypothesis& row : rows_) longest = std::max(longest, row.memory->length);
+  return longest;
+}
+
 std::unique_ptr<State> State::select(const int64_t* rows, int count) const {
   std::unique_ptr<State> chosen(new State(*this));
   chosen->rows_.clear();

@@ -20,6 +20,7 @@ class State {
   std::unique_ptr<State> select(const int64_t* rows, int count) const;
   std::unique_ptr<State> join(const State& other) const;
   int rows() const { return int(rows_.size()); }
+  int longest_source() const;
   const Model& model() const { return *model_; }
 
  private:

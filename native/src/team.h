@@ -1,4 +1,4 @@
-// Threads that work on one sentence together: each computes its columns of every matrix product, and waits for the others
+// Threads that work on the same rows together: each computes its columns of every matrix product, and waits for the others
 // where the next step needs all columns. A product of one row takes some microseconds, so waiting must cost less than
 // that: it spins first, and sleeps only when the others were evidently interrupted.
 #pragma once
@@ -14,20 +14,21 @@ class Barrier {
   explicit Barrier(int members) : members_(members) {}
 
   void wait() {
-    uint32_t round = round_.load(std::memory_order_relaxed);
-    if (waiting_.fetch_add(1, std::memory_order_acq_rel) == members_ - 1) {
-      waiting_.store(0, std::memory_order_relaxed);
-      round_.fetch_add(1, std::memory_order_release);
+    uint32_t round = round_.load();
+    if (waiting_.fetch_add(1) == members_ - 1) {
+      waiting_.store(0);
+      round_.fetch_add(1);
       if (sleeping_.load() > 0) round_.notify_all();
       return;
     }
-    for (int spins = 0; spins < kSpins && round_.load(std::memory_order_acquire) == round; spins++) pause();
-    if (round_.load(std::memory_order_acquire) == round) {
+    auto must_wait = [&] { return round_.load() == round && !is_abandoned_.load(); };
+    for (int spins = 0; spins < kSpins && must_wait(); spins++) pause();
+    if (must_wait()) {
       sleeping_.fetch_add(1);
-      while (round_.load(std::memory_order_acquire) == round) round_.wait(round);
+      while (must_wait()) round_.wait(round);
       sleeping_.fetch_sub(1);
     }
-    if (is_abandoned_.load(std::memory_order_relaxed)) throw std::runtime_error("another thread of the team has failed");
+    if (is_abandoned_.load()) throw std::runtime_error("another thread of the team has failed");
   }
 
   // For a member that cannot go on: whoever waits, now or later, gets an exception instead of waiting for ever.

@@ -44,7 +44,7 @@ void test_products(const Kernels& k, const Kernels& portable, Random& random) {
   near(k.name, "multiply_float", out, wanted, 1e-4);
 
   auto multiply = [&](const Kernels& one, std::vector<float>& to) {
-    std::vector<int8_t> bytes(size_t(count) * width);
+    std::vector<int8_t> bytes(size_t(count) * one.row_bytes(width));
     std::vector<float> scales(count);
     one.quantize(rows.data(), count, width, width, bytes.data(), scales.data());
     std::fill(to.begin(), to.end(), 7);
@@ -73,7 +73,7 @@ void test_products(const Kernels& k, const Kernels& portable, Random& random) {
 void test_extremes(const Kernels& k) {
   // The largest sums there are: nothing may saturate on the way.
   const int inputs = 256, outputs = 16;
-  std::vector<int8_t> weights(size_t(inputs) * outputs, -127), bytes(inputs);
+  std::vector<int8_t> weights(size_t(inputs) * outputs, -127), bytes(k.row_bytes(inputs));
   std::vector<float> scales(outputs, 1), rows(inputs, 1), out(outputs);
   std::vector<int32_t> sums(outputs, -127 * inputs);
   Matrix m{1, outputs, inputs, weights.data(), scales.data(), sums.data(), nullptr};
