@@ -5,7 +5,6 @@ the same order. ctypes lets go of the interpreter's lock during each call.
 """
 
 import ctypes
-import sys
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -85,8 +84,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 def library_path() -> Path:
     """Where the package's build puts the library."""
-    name = {"darwin": "libdragoman.dylib", "win32": "dragoman.dll"}.get(sys.platform, "libdragoman.so")
-    return Path(__file__).parent.parent / "native" / name
+    return Path(__file__).parent.parent / "native" / "libdragoman.so"  # of this name on every system
 
 
 @cache

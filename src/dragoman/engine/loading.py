@@ -1,20 +1,26 @@
 """From a model folder to a translator. torch is imported only where it translates."""
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from dragoman import config as configuration
 from dragoman.config import Config
+from dragoman.engine import processor
 from dragoman.engine.library import open_library
 from dragoman.engine.native_loading import Sizes, load_native
 from dragoman.engine.translator import GROWTH, Backend, Translator
 from dragoman.errors import EngineError, FolderError, VocabularyError
+from dragoman.store import bench
 from dragoman.store.folder import ModelFolder
 from dragoman.text.tokenizer import MAX_FILE_BYTES, Tokenizer
 
 BackendName = Literal["auto", "native", "torch"]
-"""native: the CPU engine, quantized where the folder is; torch: PyTorch; auto: the engine if there is one."""
+"""native: the CPU engine, quantized where the folder is; torch: PyTorch; auto: the engine if there is one.
+
+Where `dragoman bench` has found something else faster on this machine, auto takes that, and native its precision.
+"""
 
 
 def load(
@@ -26,7 +32,8 @@ def load(
     """The translator in a model folder.
 
     Args:
-        threads: 0 takes all processors this process may use.
+        threads: 0 takes as many as `dragoman bench` has found best on this machine, or all processors this process may
+            use; PyTorch keeps the number it has, unless it was found best itself.
         warn: told in one line why PyTorch translates where ``auto`` would rather have had the engine.
 
     Raises:
@@ -37,12 +44,28 @@ def load(
     folder = ModelFolder.open(Path(path))
     config = configuration.load(folder.config)
     src, tgt = read_tokenizers(folder, config)
+    usual = measured(folder)
     made: Backend
-    if _is_native(backend, warn):
-        made = load_native(folder, sizes_of(config, src, tgt), threads)
+    if _is_native("torch" if backend == "auto" and prefers_torch(usual) else backend, warn):
+        is_exact = usual.precision == "float32"
+        made = load_native(folder, sizes_of(config, src, tgt), threads or usual.threads, is_exact)
     else:
-        made = _torch(folder, config, src, tgt, threads)
+        threads = threads or (usual.threads if usual.precision == "torch" else 0)
+        made = _torch(folder, config, src, tgt, threads, is_wanted=backend == "torch")
     return Translator(src, tgt, made, config.search, source_limit(config))
+
+
+def measured(folder: ModelFolder) -> bench.Default:
+    """What `dragoman bench` has found best for this model on this machine."""
+    if not folder.bench.exists():
+        return bench.Default()
+    here = processor.look()
+    return bench.read(folder.bench, here.name, here.usable)
+
+
+def prefers_torch(usual: bench.Default) -> bool:
+    """Whether PyTorch was found best, and is there."""
+    return usual.precision == "torch" and find_spec("torch") is not None
 
 
 def read_tokenizers(folder: ModelFolder, config: Config) -> tuple[Tokenizer, Tokenizer]:
@@ -77,15 +100,16 @@ def _is_native(backend: BackendName, warn: Callable[[str], None]) -> bool:
     return True
 
 
-def _torch(folder: ModelFolder, config: Config, src: Tokenizer, tgt: Tokenizer, threads: int) -> Backend:
+def _torch(
+    folder: ModelFolder, config: Config, src: Tokenizer, tgt: Tokenizer, threads: int, is_wanted: bool
+) -> Backend:
     try:
         from dragoman.engine.torch_loading import load_torch
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise EngineError(
-            "neither the CPU engine nor PyTorch is there to translate with; install one: pip install dragoman[train]"
-        ) from None
+        lacking = "--backend torch needs" if is_wanted else "neither the CPU engine is there to translate with nor"
+        raise EngineError(f"{lacking} PyTorch, which is not installed; pip install 'dragoman[train]'") from None
     return load_torch(folder, config, src, tgt, threads)
 
 

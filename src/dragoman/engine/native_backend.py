@@ -16,6 +16,11 @@ from dragoman.search.stepper import Candidates, FloatArray, IntArray
 from dragoman.text.tokenizer import BOS, EOS
 
 
+def _free(model: NativeModel, handle: int) -> None:
+    """The model is an argument so that it outlives the state."""
+    model.library.dragoman_state_free(handle)
+
+
 class NativeState:
     """A state of the engine behind the interface of :class:`dragoman.search.stepper.State`; freed with this object."""
 
@@ -28,7 +33,7 @@ class NativeState:
         if not handle:
             raise EngineError(f"the CPU engine cannot go on: {last_error(model.library)}")
         self.model, self.handle = model, handle
-        weakref.finalize(self, model.library.dragoman_state_free, handle)
+        weakref.finalize(self, _free, model, handle)
 
     def select(self, rows: IntArray) -> "NativeState":
         """See :meth:`dragoman.search.stepper.State.select`."""

@@ -38,14 +38,17 @@ class Sizes:
         return tuple(matrix.name for matrix in matrices(self.config.model, self.tgt_vocab))
 
 
-def load_native(folder: ModelFolder, sizes: Sizes, threads: int) -> NativeBackend:
+def load_native(folder: ModelFolder, sizes: Sizes, threads: int, is_exact: bool = False) -> NativeBackend:
     """The model behind the translator's interface.
+
+    Args:
+        is_exact: leave the quantized weights alone.
 
     Raises:
         EngineError: there is no engine, or it refuses the model.
         FolderError: a file is damaged, or the quantized weights were made from others than the folder's.
     """
-    if folder.engine.exists():
+    if folder.engine.exists() and not is_exact:
         return to_backend(map_engine(folder, sizes), sizes, threads)
     return to_backend(pack(read_weights(folder, sizes), sizes.config.model, sizes.tgt_vocab), sizes, threads)
 
@@ -99,13 +102,15 @@ def read_precise(folder: ModelFolder) -> tuple[str, ...]:
 def write_engine(
     folder: ModelFolder, arrays: Mapping[str, Array], precise: Collection[str], weights_sha256: str
 ) -> None:
-    """Put quantized weights into the folder, atomically.
+    """Put quantized weights into the folder, atomically; what `dragoman bench` found best without them is forgotten.
 
     Args:
         precise: what ``arrays`` were packed with.
         weights_sha256: of the weights they were made from, as their header has it.
     """
     metadata = {"weights_sha256": weights_sha256, "precise": json.dumps(sorted(precise))}
+    with files.explained("delete", folder.bench):
+        folder.bench.unlink(missing_ok=True)
     files.write_atomic_chunks(folder.engine, tensors.encode_arrays(arrays, metadata))
 
 

@@ -19,6 +19,11 @@ Ids = NDArray[np.int32]
 Offsets = NDArray[np.int64]
 
 
+WIDE = 512
+"""From this d_model on keys and values are kept as bfloat16 beside int8 weights: a wide model has so many of them that
+halving them pays, a narrow one is as fast without and translates a little better (docs/log.md)."""
+
+
 class NativeModel:
     """A handle of the engine, freed when nobody holds this object any more.
 
@@ -81,7 +86,8 @@ class NativeModel:
         table = matrices(config, self.tgt_vocab)
         made = [self._matrix(matrix) for matrix in table]
         scales = [CNorm(self._at(f"{name}.gamma"), self._at(f"{name}.beta")) for name in norms(config)]
-        plan = CPlan(pad=PAD, bos=BOS, eos=EOS, norm_first=config.norm_first, is_cache_float=not self.is_int8)
+        exact = not self.is_int8 or config.d_model < WIDE
+        plan = CPlan(pad=PAD, bos=BOS, eos=EOS, norm_first=config.norm_first, is_cache_float=exact)
         for name in ("d_model", "num_heads", "d_ff", "num_encoder_layers", "num_decoder_layers"):
             setattr(plan, name, getattr(config, name))
         plan.activation = ACTIVATIONS.index(config.activation)

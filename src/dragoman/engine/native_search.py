@@ -44,6 +44,11 @@ def search(
     return _windows(model, threads, iter(requests), settings)
 
 
+def _free(model: NativeModel, handle: int) -> None:
+    """The model is an argument so that it outlives the job."""
+    model.library.dragoman_job_free(handle)
+
+
 class Job:
     """Sentences being searched in threads of the engine.
 
@@ -68,13 +73,11 @@ class Job:
             num_suppress=len(suppress),
         )
         arrays = [array.ctypes.data for array in (ids, offsets, prefix, prefix_offsets, max_length, min_length)]
-        handle = model.library.dragoman_job_new(
-            model.handle, ctypes.byref(options), len(sentences), *arrays, min(threads, len(sentences))
-        )
+        handle = model.library.dragoman_job_new(model.handle, ctypes.byref(options), len(sentences), *arrays, threads)
         if not handle:
             raise EngineError(f"the CPU engine refuses this search: {last_error(model.library)}")
         self.handle: int = handle
-        self.close = weakref.finalize(self, model.library.dragoman_job_free, handle)
+        self.close = weakref.finalize(self, _free, model, handle)
         "Stop what still runs; nothing happens the second time."
 
     def results(self) -> Iterator[Found]:

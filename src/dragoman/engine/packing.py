@@ -31,6 +31,8 @@ from dragoman.store.tensors import Array, Spec
 PANEL, GROUP, ROW = 16, 4, 64
 """Outputs of a panel; inputs of a group; multiple of the inputs. ``ROWS`` of tables make a multiple of 64 bytes."""
 ROWS = 16
+BLOCK = 1024
+"""Positions that are computed at once."""
 
 Floats = NDArray[np.float32]
 
@@ -113,16 +115,19 @@ def with_positions(arrays: Mapping[str, Array], config: ModelConfig, rows: int) 
     """
     if config.positions == "learned":
         return dict(arrays), config.max_positions
-    table = sinusoids(rows, config.d_model, config.positions).astype(np.float32)
+    table = np.empty((rows, config.d_model), np.float32)
+    for first in range(0, rows, BLOCK):  # sinusoids take several times the memory of what they give
+        part = table[first : first + BLOCK]
+        part[:] = sinusoids(len(part), config.d_model, config.positions, first)
     return {**arrays, "src_positions": table, "tgt_positions": table}, rows
 
 
-def sinusoids(rows: int, d_model: int, layout: str) -> NDArray[np.float64]:
-    """The first ``rows`` positions [rows, d_model] of :func:`dragoman.model.positions.sinusoids`, without torch."""
+def sinusoids(rows: int, d_model: int, layout: str, first: int = 0) -> NDArray[np.float64]:
+    """As :func:`dragoman.model.positions.sinusoids`: ``rows`` positions from ``first`` on, [rows, d_model]."""
     half = d_model // 2 if layout == "sinusoidal_half_inclusive" else (d_model + 1) // 2
     index = np.arange(half, dtype=np.float64)
     exponents = index / max(half - 1, 1) if layout == "sinusoidal_half_inclusive" else 2 * index / d_model
-    angles = np.arange(rows, dtype=np.float64)[:, None] / 10000.0**exponents
+    angles = np.arange(first, first + rows, dtype=np.float64)[:, None] / 10000.0**exponents
     table = np.zeros((rows, d_model + 1))
     if layout == "sinusoidal":
         table[:, 0 : 2 * half : 2], table[:, 1 : 2 * half : 2] = np.sin(angles), np.cos(angles)

@@ -6,7 +6,7 @@ from typing import Any
 from dragoman import config as configuration
 from dragoman.config import Config
 from dragoman.engine.library import instruction_set
-from dragoman.engine.loading import read_tokenizers, source_limit
+from dragoman.engine.loading import measured, prefers_torch, read_tokenizers, source_limit
 from dragoman.engine.native_loading import read_precise
 from dragoman.errors import EngineError, FolderError
 from dragoman.store import records, tensors
@@ -41,12 +41,15 @@ def describe(folder: ModelFolder) -> dict[str, Any]:
 
 def _service(folder: ModelFolder) -> dict[str, str | None]:
     """Backend, instruction set and precision that ``load`` would take here, and what stands in the way of better."""
+    usual = measured(folder)
+    if prefers_torch(usual):
+        return {"backend": "torch", "instruction_set": None, "precision": "float32", "problem": None}
     try:
         isa = instruction_set()
     except EngineError as error:
         return {"backend": "torch", "instruction_set": None, "precision": "float32", "problem": str(error)}
     native = {"backend": "native", "instruction_set": isa}
-    if not folder.engine.exists():
+    if not folder.engine.exists() or usual.precision == "float32":
         return {**native, "precision": "float32", "problem": None}
     try:
         precise = read_precise(folder)

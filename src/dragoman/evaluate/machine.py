@@ -1,18 +1,16 @@
 """What translates on this machine, and why: the processor, what it can do, and the instruction set the engine uses."""
 
 import os
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman.engine import processor
 from dragoman.engine.library import instruction_set, open_library
 from dragoman.errors import EngineError
 
 FLAGS = ("amx_int8", "avx512_vnni", "avx512bw", "avx_vnni", "avx2", "fma", "i8mm", "asimddp", "asimd")
 """What the engine's instruction sets ask a processor for, as Linux spells it."""
-
-CPUINFO = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True)
@@ -34,23 +32,16 @@ class Machine:
     "Why there is no engine; empty where there is one."
 
 
-def look_around(cpuinfo: Path = CPUINFO, environment: Mapping[str, str] = os.environ) -> Machine:
+def look_around(cpuinfo: Path = processor.CPUINFO, environment: Mapping[str, str] = os.environ) -> Machine:
     """The machine this runs on."""
-    name, flags = _processor(cpuinfo)
+    here = processor.look(cpuinfo)
     isa, isas, problem = "", tuple[str, ...](), ""
     try:
         isa, isas = instruction_set(), tuple(open_library().dragoman_isas().decode().split())
     except EngineError as error:
         problem = str(error)
-    has = tuple(flag for flag in FLAGS if flag in flags)
-    return Machine(name, usable_processors(), has, isa, isas, environment.get("DRAGOMAN_ISA", ""), problem)
-
-
-def usable_processors() -> int:
-    """Processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    has = tuple(flag for flag in FLAGS if flag in here.flags)
+    return Machine(here.name, here.usable, has, isa, isas, environment.get("DRAGOMAN_ISA", ""), problem)
 
 
 def explain(machine: Machine) -> str:
@@ -64,14 +55,3 @@ def explain(machine: Machine) -> str:
         lines.append(f"instruction set: {machine.isa}, the best of those that this build and this processor have")
     others = ", ".join(name for name in machine.isas if name != machine.isa)
     return "\n".join([*lines, f"others to choose with DRAGOMAN_ISA: {others or 'none'}"])
-
-
-def _processor(cpuinfo: Path) -> tuple[str, frozenset[str]]:
-    """Its name and its flags; no flags where the system does not tell."""
-    try:
-        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
-    name = facts.get("model name") or platform.processor() or platform.machine()
-    return name, frozenset(facts.get("flags", facts.get("Features", "")).split())

@@ -3,9 +3,8 @@
 Each pair of precision and threads is a process of its own. All of them are visited in turn for each pair of batch and
 beam: neighbours on a shared machine change its speed within seconds, so only what was measured side by side compares.
 
-What is best is written into the model folder as ``bench.json``, the default for whoever loads the model on the machine
-it names: ``threads`` and ``precision`` (``int8`` or ``float32`` of the CPU engine, or ``torch``), and with them
-``processor`` and ``processors`` (the machine) and ``sentences_per_second``, ``batch`` and ``beam`` (the measurement).
+What is best is written into the model folder, the default for whoever loads the model on this machine; see
+:mod:`dragoman.store.bench`.
 """
 
 import json
@@ -20,20 +19,16 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 from dragoman.data.lines import read_lines
 from dragoman.errors import EngineError, RequestError
 from dragoman.evaluate.machine import Machine
+from dragoman.store import bench as stored
 from dragoman.store import records
+from dragoman.store.bench import PRECISIONS, Precision
 from dragoman.store.folder import ModelFolder
 from dragoman.text.tokenizer import SPECIALS, Tokenizer
-
-Precision = Literal["int8", "float32", "torch"]
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-
-RECORD = "bench.json"
-"""Name of the file in the model folder."""
 
 MOST_LINES = 1000
 NEAR = 0.97
@@ -225,22 +220,22 @@ def best(speeds: Sequence[Speed]) -> Speed:
 
 
 def record(folder: Path, chosen: Speed, machine: Machine) -> Path:
-    """Write ``chosen`` into the model folder as its default on ``machine``; see the head of this file for the keys.
+    """Write ``chosen`` into the model folder as its default on ``machine``.
 
     Raises:
         FolderError: the folder cannot be written.
     """
-    path = folder / RECORD
-    facts = {
-        "threads": chosen.threads,
-        "precision": chosen.precision,
-        "batch": chosen.batch,
-        "beam": chosen.beam,
-        "sentences_per_second": round(chosen.sentences_per_second, 1),
-        "processor": machine.processor,
-        "processors": machine.processors,
-    }
-    records.write(path, facts)
+    path = ModelFolder(folder).bench
+    best = stored.Best(
+        threads=chosen.threads,
+        precision=chosen.precision,
+        batch=chosen.batch,
+        beam=chosen.beam,
+        sentences_per_second=round(chosen.sentences_per_second, 1),
+        processor=machine.processor,
+        processors=machine.processors,
+    )
+    stored.write(path, best)
     return path
 
 

@@ -14,8 +14,7 @@ from typing import IO, Any
 
 from dragoman import config as configuration
 from dragoman.engine.loading import load, read_tokenizers, sizes_of, source_limit
-from dragoman.engine.native_loading import read_weights, to_backend
-from dragoman.engine.packing import pack
+from dragoman.engine.native_loading import load_native
 from dragoman.engine.translator import Translation, Translator
 from dragoman.errors import DragomanError
 from dragoman.store.folder import ModelFolder
@@ -32,13 +31,10 @@ def open_translator(root: Path, precision: str, threads: int) -> Translator:
     """
     if precision == "torch":
         return load(root, "torch", threads)
-    if precision == "int8":
-        return load(root, "native", threads)
     folder = ModelFolder.open(root)
     config = configuration.load(folder.config)
     src, tgt = read_tokenizers(folder, config)
-    sizes = sizes_of(config, src, tgt)
-    backend = to_backend(pack(read_weights(folder, sizes), config.model, sizes.tgt_vocab), sizes, threads)
+    backend = load_native(folder, sizes_of(config, src, tgt), threads, is_exact=precision == "float32")
     return Translator(src, tgt, backend, config.search, source_limit(config))
 
 

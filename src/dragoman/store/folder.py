@@ -6,6 +6,7 @@
       model.safetensors      the weights to translate with
       engine.safetensors     the same, quantized for the CPU engine, if `dragoman quantize` was run
       certificate.json       what that changed in the translations
+      bench.json             the best settings on the machine where `dragoman bench` was run
       README.md              the model card
       provenance.json        where data and weights come from
       report.json  journal.jsonl  curve.png
@@ -59,6 +60,11 @@ class ModelFolder:
     def certificate(self) -> Path:
         """How the quantized weights compare with the others."""
         return self.root / "certificate.json"
+
+    @property
+    def bench(self) -> Path:
+        """What `dragoman bench` found best."""
+        return self.root / "bench.json"
 
     @property
     def card(self) -> Path:

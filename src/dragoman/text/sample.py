@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-DISTINCT_BYTES = 5_000_000
-"""Bytes of all different words together. Learning needs some 70 bytes of memory for each of them: a third of a
-gigabyte. Some 600,000 European words, or two million Chinese characters of sentences without spaces."""
+DISTINCT_BYTES = 3_500_000
+"""Bytes of all different words together. Learning needs some 70 bytes of memory for each of them: a quarter of a
+gigabyte. Some 400,000 European words, or a million Chinese characters of sentences without spaces."""
 
 
 def bounded(lines: Iterable[str], distinct_bytes: int = DISTINCT_BYTES) -> Iterator[str]:

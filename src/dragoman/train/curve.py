@@ -3,7 +3,13 @@
 import io
 import warnings
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is there."""
+    return find_spec("matplotlib") is not None
 
 
 def draw(events: Sequence[dict[str, Any]], title: str) -> bytes:

@@ -4,16 +4,19 @@ from dragoman import __version__
 from dragoman.store import files, records
 from dragoman.store.card import CardFacts, DataFact, ScoreFact, render
 from dragoman.train import journal
-from dragoman.train.curve import draw
+from dragoman.train.curve import can_draw, draw
 from dragoman.train.loop import Outcome
 from dragoman.train.prepare import Prepared
 
 
 def finish(prepared: Prepared, outcome: Outcome, licence: str) -> None:
-    """Write what people read into the model folder; done after an interruption too, it is then made anew at the end."""
+    """Write what people read into the model folder; done after an interruption too, it is then made anew at the end.
+
+    There is no picture without matplotlib; `prepare` has said so.
+    """
     files.write_atomic(prepared.folder.card, render(_facts(prepared, outcome, licence)).encode())
     events = journal.read(prepared.folder.journal)
-    if any(event["event"] == "validation" for event in events):
+    if can_draw() and any(event["event"] == "validation" for event in events):
         files.write_atomic(prepared.folder.curve, draw(events, prepared.folder.root.resolve().name))
 
 

@@ -23,6 +23,8 @@ from dragoman.text.sample import bounded
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.text.words import Words
 from dragoman.train import board, presets
+from dragoman.train.curve import can_draw
+from dragoman.train.memory import return_freed_memory
 from dragoman.train.presets import CorpusSize
 from dragoman.train.validation import ValidationSet
 from dragoman.train.watcher import Watcher
@@ -73,6 +75,9 @@ def prepare(folder: ModelFolder, sources: Sources, layers: Sequence[Layer], watc
         ConfigError, DataError, FolderError: see there; among others when an earlier training in the folder had another
             configuration or other data.
     """
+    if not can_draw():
+        lacking = "matplotlib is not installed (pip install 'dragoman[train]')"
+        watcher.message(f"warning: there will be no {folder.curve.name}: {lacking}")
     fingerprints = _fingerprints(sources)
     if folder.config.exists():
         _check_resumable(folder, fingerprints, layers, sources.accept_changed_data)
@@ -99,6 +104,7 @@ def _make(
     config = configuration.merge([presets.for_corpus(size), told, *layers])
     watcher.message(f"learning a vocabulary of {config.text.vocab_size} pieces from {size.pairs:,} pairs")
     src, tgt = _learn(config, _sample(sources.train, size, every))
+    return_freed_memory()
     for path, tokenizer in zip(folder.tokenizers(config.text.shared), (src, tgt), strict=False):
         files.write_atomic(path, tokenizer.to_json().encode())
     validation = _validation_pairs(sources, every, config.train.validate_limit)

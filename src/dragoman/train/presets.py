@@ -70,12 +70,12 @@ def _tiny(size: CorpusSize) -> Layer:
 def _small(size: CorpusSize) -> Layer:
     return {
         "text": {"vocab_size": 4000},
-        "model": {**PRESETS["tiny"], "norm_first": True, "dropout": 0.1},
+        "model": {**PRESETS["tiny"], "norm_first": True, "dropout": 0.2},
         "data": {"batch_tokens": 512},
         "train": {
             "learning_rate": 3e-3,
             "schedule": "cosine",
-            **_length(size, epochs=14, batch_tokens=512, warmup=800, every=1000),
+            **_length(size, epochs=34, batch_tokens=512, warmup=800, every=3000),
         },
     }
 
@@ -108,4 +108,9 @@ def _large(size: CorpusSize) -> Layer:
 def _length(size: CorpusSize, epochs: float, batch_tokens: int, warmup: int, every: int) -> dict[str, int]:
     updates = round(epochs * size.pairs * (size.pieces + 1) / batch_tokens / 100) * 100
     steps = max(LEAST_STEPS, updates)
-    return {"steps": steps, "warmup_steps": min(warmup, steps // 5), "save_every": every, "validate_every": every}
+    return {
+        "steps": steps,
+        "warmup_steps": min(warmup, steps // 5),
+        "save_every": min(every, 1000),
+        "validate_every": every,
+    }

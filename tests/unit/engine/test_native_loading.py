@@ -2,22 +2,27 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dragoman import config as configuration
-from dragoman.engine import loading
+from dragoman.engine import loading, processor
 from dragoman.engine.library import open_library
-from dragoman.engine.loading import load, read_tokenizers, sizes_of
+from dragoman.engine.loading import BackendName, load, read_tokenizers, sizes_of
 from dragoman.engine.native_backend import NativeBackend
 from dragoman.engine.native_loading import Sizes, map_engine, read_precise, read_weights, to_backend, write_engine
 from dragoman.engine.packing import pack
 from dragoman.engine.torch_backend import TorchBackend
 from dragoman.engine.translator import GROWTH
 from dragoman.errors import EngineError, FolderError
-from dragoman.store import tensors
+from dragoman.evaluate.description import describe
+from dragoman.evaluate.speed_process import open_translator
+from dragoman.store import bench, tensors
+from dragoman.store.bench import Best
 from dragoman.store.folder import ModelFolder
 from engines import needs_engine
 from folders import write_model
@@ -140,18 +145,116 @@ def test_without_a_library(root: Path, tmp_path: Path, monkeypatch: pytest.Monke
         load(root, "torch")
 
 
+WITHOUT_TORCH = "import sys; sys.modules['torch'] = None\n"
+
+
+def run_script(script: str, *arguments: object) -> str:
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 def test_without_either(root: Path) -> None:
     script = (
-        "import sys; sys.modules['torch'] = None\n"
-        "from dragoman.engine.loading import load\n"
+        WITHOUT_TORCH + "from dragoman.engine import loading\n"
         "from dragoman.errors import EngineError\n"
-        "try: load(sys.argv[1], 'torch')\n"
+        "def missing(): raise EngineError('there is none')\n"
+        "loading.open_library = missing\n"
+        "try: loading.load(sys.argv[1])\n"
         "except EngineError as error: print(error)"
     )
-    ran = subprocess.run([sys.executable, "-c", script, str(root)], capture_output=True, text=True, check=True)
-    assert ran.stdout == (
-        "neither the CPU engine nor PyTorch is there to translate with; install one: pip install dragoman[train]\n"
+    assert run_script(script, root) == (
+        "neither the CPU engine is there to translate with nor PyTorch, which is not installed;"
+        " pip install 'dragoman[train]'\n"
     )
+
+
+def test_torch_is_wanted_and_missing(root: Path) -> None:
+    """One line, whether there is an engine or not."""
+    script = (
+        WITHOUT_TORCH + "from dragoman.cli.main import run; sys.stderr = sys.stdout\n"
+        "sys.argv = ['dragoman', 'translate', '--model', sys.argv[1], '--backend', 'torch', 'the cat']\n"
+        "try: run()\n"
+        "except SystemExit as leave: print(leave.code)"
+    )
+    assert run_script(script, root) == (
+        "dragoman: --backend torch needs PyTorch, which is not installed; pip install 'dragoman[train]'\n2\n"
+    )
+
+
+# What `dragoman bench` has found best --------------------------------------------------------------------------------
+
+
+def remember(root: Path, **changes: Any) -> None:
+    here = processor.look()
+    best = Best(3, "float32", 128, 5, 100.0, here.name, here.usable)
+    bench.write(ModelFolder(root).bench, replace(best, **changes))
+
+
+@needs_engine
+def test_threads_are_those_found_best_here(tmp_path: Path) -> None:
+    root = write_model(tmp_path / "model")
+    usual = open_library().dragoman_processors()
+    for changes, threads in (({}, 3), ({"processor": "another"}, usual), ({"processors": 10**6}, usual)):
+        remember(root, **changes)
+        for backend in ("auto", "native"):
+            made = load(root, backend, warn=pytest.fail).backend  # type: ignore[arg-type]
+            assert isinstance(made, NativeBackend)
+            assert made.threads == threads
+    remember(root)
+    made = load(root, threads=2).backend
+    assert isinstance(made, NativeBackend)
+    assert made.threads == 2
+    ModelFolder(root).bench.write_bytes(b"{")
+    assert load(root).translate(LINES) == load(root, threads=1).translate(LINES)
+
+
+@needs_engine
+def test_the_precision_is_that_found_best_here(tmp_path: Path) -> None:
+    root = write_model(tmp_path / "model")
+    remember(root, precision="int8")
+    assert not native_backend(root).model.is_int8, "nothing is quantized"
+    quantized(root)
+    assert not ModelFolder(root).bench.exists(), "it was found without the quantized weights"
+    for precision, is_int8 in (("int8", True), ("float32", False)):
+        remember(root, precision=precision)
+        assert native_backend(root).model.is_int8 == is_int8
+        assert native_backend(root, "native").model.is_int8 == is_int8
+        assert describe(ModelFolder(root))["precision"] == precision
+
+
+def native_backend(root: Path, backend: BackendName = "auto") -> NativeBackend:
+    made = load(root, backend).backend
+    assert isinstance(made, NativeBackend)
+    return made
+
+
+@needs_engine
+def test_torch_is_taken_where_it_was_found_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write_model(tmp_path / "model")
+    remember(root, precision="torch")
+    told: list[int] = []
+    monkeypatch.setattr("torch.set_num_threads", told.append)
+    assert isinstance(load(root).backend, TorchBackend)
+    assert describe(ModelFolder(root))["backend"] == "torch"
+    assert isinstance(load(root, "torch").backend, TorchBackend)
+    assert told == [3, 3]
+    assert native_backend(root, "native").threads == 3
+    monkeypatch.setattr(loading, "find_spec", lambda name: None)
+    native_backend(root)
+    remember(root, precision="float32")
+    load(root, "torch")
+    assert told == [3, 3], "what is best for the engine says nothing about PyTorch"
+
+
+@needs_engine
+def test_a_measurement_computes_as_it_is_told(tmp_path: Path) -> None:
+    root = write_model(tmp_path / "model")
+    quantized(root)
+    remember(root, precision="float32")
+    for precision in ("int8", "float32"):
+        made = open_translator(root, precision, 1).backend
+        assert isinstance(made, NativeBackend)
+        assert made.model.is_int8 == (precision == "int8")
 
 
 @needs_engine

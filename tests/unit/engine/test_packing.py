@@ -1,5 +1,6 @@
 """The engine's arrays: a matrix product over the packed layout, done by hand, is the model's own."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,20 @@ def test_positions_are_computed_or_learned() -> None:
     complete, rows = with_positions({}, toy_config(), 77)
     assert complete["src_positions"] is complete["tgt_positions"]
     assert complete["src_positions"].shape == (rows, 8) == (77, 8)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_many_positions_take_the_memory_of_their_table(layout: str) -> None:
+    config, count = toy_config(positions=layout, d_model=64), 20_001
+    wanted = sinusoids(count, 64, layout).astype(np.float32)
+    tracemalloc.start()
+    try:
+        found = with_positions({}, config, count)[0]["src_positions"]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(found, wanted)
+    assert peak < 2 * found.nbytes
 
 
 def test_what_is_shared_stands_once() -> None:

@@ -1,10 +1,13 @@
 """What is written for people when a training ends."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from dragoman.train import finish as finishing
+from dragoman.train import prepare as preparing
 from dragoman.train.finish import finish
 from dragoman.train.loop import Loop
 from trainings import Silent, corpus, prepared_in
@@ -23,6 +26,18 @@ def test_the_card_and_the_picture(tmp_path: Path) -> None:
     assert "train.src" in card
     assert str(tmp_path) not in card
     assert prepared.folder.curve.read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_it_is_said_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (preparing, finishing):
+        monkeypatch.setattr(module, "can_draw", lambda: False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    train, watcher = corpus(tmp_path, 30), Silent()
+    prepared = prepared_in(tmp_path / "m", train, train, watcher)
+    assert watcher.messages[0].startswith("warning: there will be no curve.png: matplotlib is not installed (pip ")
+    finish(prepared, Loop(prepared, Silent()).run(lambda: 0), "")
+    assert prepared.folder.card.exists()
+    assert not prepared.folder.curve.exists()
 
 
 def test_stopped_before_the_first_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
