@@ -111,6 +111,6 @@ def _length(size: CorpusSize, epochs: float, batch_tokens: int, warmup: int, eve
     return {
         "steps": steps,
         "warmup_steps": min(warmup, steps // 5),
-        "save_every": min(every, 1000),
-        "validate_every": every,
+        "save_every": min(every, steps, 1000),
+        "validate_every": min(every, steps),
     }
