@@ -50,7 +50,7 @@ native-test:  ## the C++ engine's own tests, under AddressSanitizer and UBSan
 	! nm --defined-only -C $(SANITIZED)/CMakeFiles/kernels_*.dir/src/kernels.cpp.o | grep ' [uVW] '
 
 native-aarch64:  ## the same for 64-bit ARM, in an emulator; Debian: g++-aarch64-linux-gnu, qemu-user
-	cmake -S native -B $(AARCH64) --toolchain native/cmake/aarch64-linux-gnu.cmake -DDRAGOMAN_TESTS=ON
+	cmake -S native -B $(AARCH64) --toolchain $(CURDIR)/native/cmake/aarch64-linux-gnu.cmake -DDRAGOMAN_TESTS=ON
 	cmake --build $(AARCH64) --target native_tests --parallel 2
 	ctest --test-dir $(AARCH64) --output-on-failure
 
