@@ -22,8 +22,9 @@
 namespace DRAGOMAN_KERNELS {
 
 constexpr int kVectors = 16 / kLanes;                // of one line of a panel
-constexpr int kPanelsAtOnce = kLanes == 16 ? 2 : 1;  // as many sums as the registers hold
-constexpr int kRowsAtOnce = kLanes == 16 ? 8 : 4;
+// As many sums as the registers hold. A square tile loads least for its products: 2 rows and 4 vectors of 32 bytes.
+constexpr int kPanelsAtOnce = kLanes >= 8 ? 2 : 1;
+constexpr int kRowsAtOnce = kLanes == 16 ? 8 : kLanes == 8 ? 2 : 4;
 
 constexpr int kGroup = 2 * 16 * kPanelsAtOnce;
 constexpr int kDepth = 512;
