@@ -36,13 +36,15 @@ namespace dragoman {
 namespace {
 
 #if defined(__x86_64__)
+[[maybe_unused]] bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
 [[maybe_unused]] bool has_avxvnni() {
   unsigned a, b, c, d;
-  return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+  return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
 }
 
 [[maybe_unused]] bool has_avx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
 }
 
@@ -72,7 +74,7 @@ std::vector<const Kernels*> find_all() {
   if (has_avxvnni()) found.push_back(&avxvnni::table);
 #endif
 #if defined(DRAGOMAN_HAVE_AVX2)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(&avx2::table);
+  if (has_avx2()) found.push_back(&avx2::table);
 #endif
 #if defined(DRAGOMAN_HAVE_NEON) && defined(__linux__)
   if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) found.push_back(&neon::table);

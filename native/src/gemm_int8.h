@@ -2,7 +2,7 @@
 // instruction set has in its own file: four bytes of a row serve 16 columns.
 //
 // A panel of the weights (16 columns, [inputs64 / 4][16][4]) is one cache line for each four inputs, read from front to
-// back. Some panels and 512 inputs stay in the caches next to the core while all rows pass; 128 rows stay in the second-level
+// back. 32 or 64 columns and 512 inputs stay in the first-level cache while all rows pass; 128 rows stay in the second-level
 // cache while all columns pass.
 #pragma once
 
@@ -26,7 +26,7 @@ constexpr int kVectors = 16 / kLanes;                // of one line of a panel
 constexpr int kPanelsAtOnce = kLanes >= 8 ? 2 : 1;
 constexpr int kRowsAtOnce = kLanes == 16 ? 8 : kLanes == 8 ? 2 : 4;
 
-constexpr int kGroup = 2 * 16 * kPanelsAtOnce;
+constexpr int kGroup = kLanes == 16 ? 64 : 32;
 constexpr int kDepth = 512;
 constexpr int kTall = 128;
 

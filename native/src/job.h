@@ -1,4 +1,4 @@
-// Many sentences on several threads. With more sentences than threads each thread searches its own, which needs no
+// Many sentences on several threads. With as many sentences as threads or more each thread searches its own, which needs no
 // waiting at all; with fewer, all threads form one team.
 #pragma once
 

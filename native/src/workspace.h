@@ -1,5 +1,5 @@
-// The memory that a team computes in, kept between jobs: to get tens of megabytes from the system, empty, would cost a
-// short job as much as its arithmetic.
+// The memory that a team computes in, kept between jobs: to get tens of megabytes from the system, cleared, costs a
+// short job some per cent of its time.
 #pragma once
 
 #include <memory>

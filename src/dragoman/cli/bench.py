@@ -30,7 +30,7 @@ def bench(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Measure sentences/s, tokens/s, latency, memory and start-up, tokenization included; takes about two minutes."""
+    """Measure sentences/s, tokens/s, latency, memory and start-up, tokenization included; takes up to two minutes."""
     import json
     from dataclasses import asdict
 

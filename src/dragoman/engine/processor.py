@@ -2,6 +2,7 @@
 
 import os
 import platform
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,6 @@ def look(cpuinfo: Path = CPUINFO) -> Processor:
 
 
 def _usable() -> int:
-    if hasattr(os, "sched_getaffinity"):
+    if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

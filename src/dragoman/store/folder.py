@@ -149,7 +149,7 @@ class ModelFolder:
         with files.explained("open", root):
             exists = root.is_dir()
         if not exists:
-            raise FolderError(f"{shown(root)} is not a folder; --model takes the folder that `dragoman train` wrote")
+            raise FolderError(f"{shown(root)} is not a folder; give the folder that `dragoman train` wrote")
         names = files.list_folder(root)
         if folder.config.name not in names:
             raise FolderError(f"{shown(root)} is not a model folder: it has no {folder.config.name}")

@@ -6,14 +6,7 @@ from dragoman.errors import EngineError
 from dragoman.evaluate import machine
 from dragoman.evaluate.machine import Machine, explain, look_around
 
-CPUINFO = """processor\t: 0
-model name\t: Some Processor
-flags\t\t: fpu avx2 fma avx512_vnni
-
-processor\t: 1
-model name\t: Some Processor
-flags\t\t: fpu avx2 fma avx512_vnni
-"""
+CPUINFO = "model name\t: Some Processor\nflags\t\t: fpu avx2 fma avx512_vnni\n"
 
 
 def refuse() -> str:

@@ -84,7 +84,7 @@ def test_open_with_two_tokenizers(tmp_path: Path) -> None:
 def test_open_what_is_no_folder(tmp_path: Path) -> None:
     for path in (tmp_path / "missing", tmp_path / "file"):
         (tmp_path / "file").write_bytes(b"")
-        with pytest.raises(FolderError, match="is not a folder; --model takes the folder"):
+        with pytest.raises(FolderError, match="is not a folder; give the folder that `dragoman train` wrote"):
             ModelFolder.open(path)
     with pytest.raises(FolderError, match="too long"):
         ModelFolder.open(tmp_path / ("a" * 300))
