@@ -37,7 +37,7 @@ fix: $(READY)  ## mend the style
 	$(BIN)/ruff format .
 
 # Installing has built the engine once; this builds it again after a change.
-$(LIBRARY): $(wildcard native/CMakeLists.txt native/*/*.h native/src/*.cpp) | $(READY)
+$(LIBRARY): $(wildcard native/CMakeLists.txt native/*/*.h native/src/*.cpp native/src/train/*) | $(READY)
 	cmake -S native -B build/native -DSKBUILD_STATE=editable
 	cmake --build build/native --parallel 2
 	touch $@
@@ -47,7 +47,7 @@ native-test:  ## the C++ engine's own tests, under AddressSanitizer and UBSan
 	cmake --build $(SANITIZED) --target native_tests --parallel 2
 	$(SANITIZED)/native_tests
 	@# A function that kernels share with other objects may be taken from the one this processor cannot run.
-	! nm --defined-only -C $(SANITIZED)/CMakeFiles/kernels_*.dir/src/kernels.cpp.o | grep ' [uVW] '
+	! find $(SANITIZED)/CMakeFiles/kernels_*.dir -name "*.o" -exec nm --defined-only -C {} + | grep ' [uVW] '
 
 native-aarch64:  ## the same for 64-bit ARM, in an emulator; Debian: g++-aarch64-linux-gnu, qemu-user
 	cmake -S native -B $(AARCH64) --toolchain $(CURDIR)/native/cmake/aarch64-linux-gnu.cmake -DDRAGOMAN_TESTS=ON

@@ -1,5 +1,7 @@
 """Small trainings for the tests: a corpus of digits, the settings of a model for it, a watcher that only listens."""
 
+import hashlib
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +12,7 @@ from command import settings, write_lines
 from dragoman.config import read_setting
 from dragoman.data.corpus import open_corpus
 from dragoman.store.folder import ModelFolder
-from dragoman.train.prepare import Prepared, Sources, prepare
+from dragoman.train.prepare import Plan, Prepared, Sources, prepare
 from dragoman.train.watcher import Progress, Validation
 
 TINY: dict[str, Any] = {
@@ -90,9 +92,32 @@ def prepared_in(
     train: Sequence[Path],
     valid: Sequence[Path] | None = None,
     watcher: Silent | None = None,
+    plan: Plan | None = None,
     **values: Any,
 ) -> Prepared:
-    """A folder ready for `Loop`."""
+    """A folder ready for `Loop`; a value of None leaves to others what `TINY` would say."""
+    wanted = {key: value for key, value in {**TINY, **values}.items() if value is not None}
     sources = Sources(open_corpus(train), open_corpus(valid) if valid else None)
-    layers = [read_setting(setting) for setting in settings(**{**TINY, **values}) if setting != "--set"]
-    return prepare(ModelFolder.create(root), sources, layers, watcher or Silent())
+    layers = [read_setting(setting) for setting in settings(**wanted) if setting != "--set"]
+    return prepare(ModelFolder.create(root), sources, layers, watcher or Silent(), plan)
+
+
+def fingerprint(root: Path) -> dict[str, str]:
+    """The SHA-256 of what a training leaves: the weights, and the last checkpoint without the time it took."""
+    folder = ModelFolder(root)
+    last = max(folder.checkpoints.glob("step-*"))
+    state = json.loads((last / "state.json").read_bytes())
+    for clock in ("seconds", "journal_bytes"):
+        del state["counters"][clock]
+    prints = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(last.glob("*.safetensors"))}
+    best = hashlib.sha256(folder.weights.read_bytes()).hexdigest()
+    return {**prints, "best": best, "state": json.dumps(state), "at": last.name}
+
+
+def check_order(root: Path) -> None:
+    """See that the journal and the folder are in order: every event once, none torn; nothing unfinished."""
+    events = [json.loads(line) for line in (root / "journal.jsonl").read_text().splitlines()]
+    for kind in ("update", "validation"):
+        steps = [event["step"] for event in events if event["event"] == kind]
+        assert steps == sorted(set(steps)), kind
+    assert not [path for path in root.rglob(".*") if path.name.startswith((".tmp", ".trash"))]

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 #define DRAGOMAN_API __attribute__((visibility("default")))
-#define DRAGOMAN_VERSION 1
+#define DRAGOMAN_VERSION 2
 
 // Sizes are padded so that no kernel needs a slow tail: widths of rows to 64, columns of matrices to 16, the width of
 // a head to 16. What is added is zero and stays zero.
@@ -127,6 +127,74 @@ DRAGOMAN_API void dragoman_state_free(dragoman_state* state);
 DRAGOMAN_API dragoman_state* dragoman_state_step(const dragoman_state* state, const int32_t* ids, int32_t k,
                                                  int32_t* top_ids, float* top_log_probs, float* all, float* attention,
                                                  int32_t attention_width);
+
+// Training (see docs/notes/0009-training.md). The numbers belong to the caller, who keeps them where they are as long as
+// the trainer lives; gradients are float32 and written there too.
+typedef struct {
+  int32_t d_model, num_heads, d_ff, num_encoder_layers, num_decoder_layers;
+  int32_t src_vocab, tgt_vocab;
+  int32_t norm_first, activation;
+  int32_t is_half;  // 1: factors of matrix products are rounded to bfloat16; sums and everything else stay float32
+  int32_t dropped;  // dropout, of 65536 numbers
+  int32_t positions;  // rows of the tables of positions
+  int32_t threads;
+  int32_t parameters;
+  // Numbers of the parameters: embedding of the source, of the target, output matrix, learned positions of the source,
+  // of the target (-1: fixed), first of the layers. Layers follow each other, each with query, key|value, output
+  // (weight, bias), norm (gamma, beta), in the decoder the same for cross-attention, then inner, outer, norm; with
+  // norm_first then the encoder's last norm and the decoder's. Matrices are [outputs][inputs].
+  int32_t first[6];
+  const float* src_positions;  // [positions][d_model]; read where the positions are fixed
+  const float* tgt_positions;
+  float* const* weights;    // of each parameter
+  float* const* gradients;  // the same for parameters that are one
+  const int64_t* counts;
+} dragoman_network;
+
+typedef struct {
+  int32_t count;
+  const int32_t* src;  // ids with EOS, one pair after the other
+  const int64_t* src_offsets;
+  const int32_t* tgt_in;   // BOS and ids
+  const int32_t* tgt_out;  // ids and EOS
+  const int64_t* tgt_offsets;
+} dragoman_pairs;
+
+typedef struct {
+  float rate, beta1, beta2, epsilon;
+  float correction1, correction2;  // 1 - beta^update
+  float scale;                     // what the gradient is multiplied with
+  float keep;                      // of the running average of the weights: average = keep * average + (1 - keep) * weights
+  const float* decays;             // of each parameter, decoupled
+} dragoman_adam;
+
+typedef struct dragoman_trainer dragoman_trainer;
+
+// Whether the instruction set in use multiplies bfloat16 faster than float32.
+DRAGOMAN_API int32_t dragoman_has_bfloat16(void);
+
+DRAGOMAN_API dragoman_trainer* dragoman_trainer_new(const dragoman_network* network);
+DRAGOMAN_API void dragoman_trainer_free(dragoman_trainer* trainer);
+
+// Summed loss of the pairs (label-smoothed cross-entropy over all target tokens) and the gradient of scale * loss, added
+// to what is there or in place of it; dropout is drawn from `seed`. 0, or -1 on error.
+DRAGOMAN_API int32_t dragoman_trainer_gradient(dragoman_trainer* trainer, const dragoman_pairs* pairs, uint32_t seed,
+                                               float smoothing, float scale, int32_t is_added, double* loss);
+
+// The loss alone, without dropout.
+DRAGOMAN_API int32_t dragoman_trainer_loss(dragoman_trainer* trainer, const dragoman_pairs* pairs, float smoothing, double* loss);
+
+// Length of the whole gradient; negative on error.
+DRAGOMAN_API double dragoman_trainer_norm(dragoman_trainer* trainer);
+
+// One update by Adam of weights, moments and average, each given for every parameter. 0, or -1 on error.
+DRAGOMAN_API int32_t dragoman_trainer_update(dragoman_trainer* trainer, const dragoman_adam* adam, float* const* means,
+                                             float* const* squares, float* const* averages);
+
+// The factors (0 or 1 / (1 - rate)) that dropout number `site` gives these rows of width `width`. Sites: embedding of the
+// source, of the target, then the sub-layers of the encoder, then those of the decoder.
+DRAGOMAN_API void dragoman_dropout(uint32_t seed, uint32_t site, uint32_t dropped, int64_t first_row, int32_t rows,
+                                   int32_t width, float* out);
 
 #ifdef __cplusplus
 }

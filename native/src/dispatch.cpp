@@ -51,8 +51,8 @@ namespace {
 // The operating system must be asked to keep the tiles, once for a process.
 [[maybe_unused]] bool has_amx() {
   unsigned a, b, c, d;
-  constexpr unsigned kTileAndInt8 = 1u << 24 | 1u << 25;
-  if (!has_avx512() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & kTileAndInt8) != kTileAndInt8) return false;
+  constexpr unsigned kTiles = 1u << 22 | 1u << 24 | 1u << 25;  // of bfloat16, at all, of int8
+  if (!has_avx512() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & kTiles) != kTiles) return false;
 #if defined(__linux__)
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;

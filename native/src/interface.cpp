@@ -7,6 +7,7 @@
 
 #include "job.h"
 #include "state.h"
+#include "train/trainer.h"
 
 struct dragoman_model {
   explicit dragoman_model(const dragoman_plan& plan) : model(plan), workspaces(model) {}
@@ -19,6 +20,9 @@ struct dragoman_job {
 };
 struct dragoman_state {
   std::unique_ptr<dragoman::State> state;
+};
+struct dragoman_trainer {
+  dragoman::Trainer trainer;
 };
 
 namespace {
@@ -174,3 +178,34 @@ dragoman_state* dragoman_state_step(const dragoman_state* state, const int32_t* 
 }
 
 }  // extern "C"
+
+dragoman_trainer* dragoman_trainer_new(const dragoman_network* network) {
+  return guarded<>((dragoman_trainer*)nullptr, [&] { return new dragoman_trainer{{*network, *dragoman::kernels().training}}; });
+}
+
+int32_t dragoman_has_bfloat16(void) { return dragoman::kernels().training->halves.is_fast; }
+
+void dragoman_trainer_free(dragoman_trainer* trainer) { delete trainer; }
+
+int32_t dragoman_trainer_gradient(dragoman_trainer* trainer, const dragoman_pairs* pairs, uint32_t seed, float smoothing, float scale,
+                                  int32_t is_added, double* loss) {
+  return guarded(-1, [&] { return *loss = trainer->trainer.run({pairs, seed, smoothing, scale, true}, is_added), 0; });
+}
+
+int32_t dragoman_trainer_loss(dragoman_trainer* trainer, const dragoman_pairs* pairs, float smoothing, double* loss) {
+  return guarded(-1, [&] { return *loss = trainer->trainer.run({pairs, 0, smoothing, 1, false}, false), 0; });
+}
+
+double dragoman_trainer_norm(dragoman_trainer* trainer) {
+  return guarded(-1.0, [&] { return trainer->trainer.norm(); });
+}
+
+int32_t dragoman_trainer_update(dragoman_trainer* trainer, const dragoman_adam* adam, float* const* means, float* const* squares,
+                                float* const* averages) {
+  return guarded(-1, [&] { return trainer->trainer.update(*adam, means, squares, averages), 0; });
+}
+
+void dragoman_dropout(uint32_t seed, uint32_t site, uint32_t dropped, int64_t first_row, int32_t rows, int32_t width, float* out) {
+  std::fill(out, out + int64_t(rows) * width, 1.0f);
+  dragoman::kernels().training->dropout(out, nullptr, rows, width, {seed, site, dropped}, first_row, out);
+}

@@ -2,6 +2,7 @@
 //
 // Nothing of the standard library that is compiled (rather than inlined) is used here: the linker keeps one copy of such
 // a function, and it might be one that this processor cannot run.
+#include "activations.h"
 #include "attention.h"
 #include "gemm_float.h"
 #include "gemm_int8.h"
@@ -20,6 +21,8 @@
 
 namespace DRAGOMAN_KERNELS {
 
+extern const dragoman::TrainKernels train_table;  // train/kernels.cpp
+
 extern const dragoman::Kernels table;
 const dragoman::Kernels table = {
     NAME(DRAGOMAN_KERNELS),
@@ -33,6 +36,7 @@ const dragoman::Kernels table = {
     scan,
     attention_kernels<float>(),
     attention_kernels<BFloat16>(),
+    &train_table,
 };
 
 }  // namespace DRAGOMAN_KERNELS

@@ -7,6 +7,8 @@
 
 namespace dragoman {
 
+struct TrainKernels;
+
 using Matrix = dragoman_matrix;
 
 constexpr int kWidth = 64;      // widths of rows are padded to this: one tile of AMX, one cache line of int8
@@ -79,6 +81,8 @@ struct Kernels {
   Partial (*scan)(const float* logits, int first, int count, const uint8_t* banned, Top& top);
 
   AttentionKernels floats, halves;
+
+  const TrainKernels* training;
 };
 
 // The kernels in use, and all that this processor can run (see dragoman_isa and dragoman_isas).

@@ -83,7 +83,7 @@ class DataConfig(Section):
     """Which pairs are trained on, and how many at a time."""
 
     batch_tokens: Annotated[int, Field(ge=16, le=10_000_000)] = 4096
-    "Padded target tokens of one batch: pairs times the longest side."
+    "Real tokens of one batch: the longer sides of its pairs, added up."
     max_length: Annotated[int, Field(ge=1, le=65_536)] = 256
     "Longest side in pieces; a pair beyond it is dropped and counted."
     skip_invalid: bool = False
@@ -97,6 +97,8 @@ class TrainConfig(Section):
 
     steps: Annotated[int, Field(ge=1, le=100_000_000)] = 100_000
     "Updates of the weights."
+    budget: Annotated[float, Field(ge=0.0, le=1e9)] = 0.0
+    "Seconds after which the training ends, everything included; 0 never. `--budget` also fits the steps into it."
     accumulate: Annotated[int, Field(ge=1, le=4096)] = 1
     "Batches whose gradients make one update; the result equals one big batch."
     learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] = 7e-4
@@ -129,10 +131,12 @@ class TrainConfig(Section):
     "Validations without a better score before stopping early; 0 never stops early."
     threads: Annotated[int, Field(ge=0, le=4096)] = 0
     "CPU threads; 0 takes what PyTorch finds. Bit-exact resuming needs the same number."
-    precision: Literal["float32", "bfloat16"] = "float32"
-    "Arithmetic of the matrix products; weights stay float32. On CPUs bfloat16 is slower for small models."
+    backend: Literal["auto", "native", "torch"] = "auto"
+    "Who computes the updates: the CPU kernels, or PyTorch's operations; auto takes the kernels where it can."
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    "What factors of matrix products are rounded to, the rest stays float32; auto: bfloat16 where a CPU has tiles for it."
     max_bad_steps: Annotated[int, Field(ge=1, le=1000)] = 10
-    "Consecutive updates with a loss or gradient that is not finite before giving up; each is skipped and counted."
+    "Consecutive updates with a loss or gradient that is not finite before stepping back; each is skipped and counted."
     tensorboard: bool = False
     "Also write TensorBoard event files into the folder (needs the tensorboard package)."
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1

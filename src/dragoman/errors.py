@@ -8,6 +8,7 @@
     |-- FolderError          a model folder or checkpoint is missing, locked, damaged or from another version
     |-- TrainingError        training cannot go on: the loss is not finite, the disk is full
     |-- ImportWeightsError   another program's weights do not map onto ours, or are not safe to read
+    |-- ServeError           a page or a service cannot be offered: the port is taken
     |-- EngineError          the CPU engine is missing, does not fit this processor, or refuses a model
     `-- RequestError         a translation, scoring or sampling request that cannot be honoured
 
@@ -45,6 +46,10 @@ class TrainingError(DragomanError):
 
 class ImportWeightsError(DragomanError):
     """Another program's weights do not map onto ours, or are not safe to read."""
+
+
+class ServeError(DragomanError):
+    """A page or a service cannot be offered on this machine."""
 
 
 class EngineError(DragomanError):

@@ -15,11 +15,15 @@ from dragoman.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-COMMANDS = ("check", "train", "translate", "score", "evaluate", "average", "quantize", "info", "bench", "demo")
+COMMANDS = ("check", "train", "watch", "translate", "score", "evaluate", "average", "quantize", "info", "bench", "demo")
 HEAVY = ("torch", "numpy", "tokenizers", "sacrebleu", "matplotlib", "polib")
 OPTIONS = {
     "check": {"--valid", "--test", "--config", "-c", "--set", "-s", "--estimate", "--no-estimate", "--json"},
-    "train": {"--out", "-o", "--valid", "--config", "-c", "--set", "-s", "--licence", "--accept-changed-data"},
+    "train": {
+        *("--out", "-o", "--valid", "--config", "-c", "--set", "-s", "--licence", "--accept-changed-data"),
+        *("--budget", "--epochs", "--steps"),
+    },
+    "watch": {"--port"},
     "translate": {
         *("--model", "-m", "--file", "-f", "--n-best", "--beam", "--prefix", "--backend"),
         *("--config", "-c", "--set", "-s", "--json"),
@@ -81,9 +85,9 @@ sys.argv[0] = "dragoman"
 """
 BASE_MODULES = (
     *("engine.loading", "engine.native_backend", "engine.translator", "evaluate.metrics", "evaluate.bootstrap"),
-    *("data.corpus", "data.report", "store.folder", "store.average", "train.presets"),
+    *("data.corpus", "data.report", "store.folder", "store.average", "train.presets", "serve.server"),
 )
-"""What the base install, which has no torch, imports to translate, score, evaluate, check and quantize."""
+"""What the base install, which has no torch, imports to translate, score, evaluate, check, quantize and watch."""
 
 
 def without_torch(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,5 @@
 """Stopped at any instant and started again, a training ends in the same bits as if nothing had happened."""
 
-import hashlib
 import json
 import random
 import shutil
@@ -19,12 +18,12 @@ from dragoman.errors import ConfigError, FolderError, TrainingError
 from dragoman.loss import token_loss
 from dragoman.store import lock, tensors
 from dragoman.store.folder import ModelFolder
-from dragoman.train import loop, step, validation
+from dragoman.train import step, validation
 from dragoman.train.loop import Loop
+from dragoman.train.path import FusedPath
 from dragoman.train.prepare import Prepared
-from dragoman.train.step import backpropagate
 from dragoman.train.validation import mean_loss
-from trainings import TINY, Silent, corpus, prepared_in
+from trainings import TINY, Silent, check_order, corpus, fingerprint, prepared_in
 
 UPDATES = 12
 SHORT: dict[str, Any] = {
@@ -54,30 +53,6 @@ def train(files: Files, out: Path, *more: object, **values: object) -> Ran:
     return call("train", *files, "--valid", *files, "--out", out, *settings(**{**LONG, **values}), *more)
 
 
-def fingerprint(root: Path) -> dict[str, str]:
-    """The SHA-256 of what a training leaves: the weights, and the last checkpoint without the time it took."""
-    folder = ModelFolder(root)
-    last = max(folder.checkpoints.glob("step-*"))
-    state = json.loads((last / "state.json").read_bytes())
-    for clock in ("seconds", "journal_bytes"):
-        del state["counters"][clock]
-    files = [folder.weights, *sorted(last.glob("*.safetensors"))]
-    prints = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files[1:]}
-    return {
-        **prints,
-        "best": hashlib.sha256(files[0].read_bytes()).hexdigest(),
-        "state": json.dumps(state),
-        "at": last.name,
-    }
-
-
-def check_journal(root: Path) -> None:
-    """Every event once, none torn."""
-    events = [json.loads(line) for line in (root / "journal.jsonl").read_text().splitlines()]
-    looks = [event["step"] for event in events if event["event"] == "validation"]
-    assert looks == sorted(set(looks))
-
-
 # Stopped at every update ---------------------------------------------------------------------------------------------
 
 
@@ -90,11 +65,12 @@ def watch(patch: pytest.MonkeyPatch) -> list[list[Any]]:
     """The ids of every batch that is learned from, from now on."""
     seen: list[list[Any]] = []
 
-    def watched(model: Any, group: Any, *rest: Any) -> Any:
+    def watched(path: FusedPath, group: Any, seed: int) -> Any:
         seen.extend([batch.src.tolist(), batch.tgt_out.tolist()] for batch in group)
-        return backpropagate(model, group, *rest)
+        return gradient(path, group, seed)
 
-    patch.setattr(loop, "backpropagate", watched)
+    gradient = FusedPath.gradient
+    patch.setattr(FusedPath, "gradient", watched)
     return seen
 
 
@@ -201,8 +177,7 @@ def kill_and_resume(nursery: Nursery, files: Files, folder: Path, whole: Whole, 
             assert code in (0, -signal.SIGKILL), f"seed {seed}: {root.with_suffix('.log').read_text()}"
             killed += code != 0
         assert fingerprint(root) == whole.fingerprint, f"seed {seed}, folder {folders}"
-        check_journal(root)
-        assert not [path for path in root.rglob(".*") if path.name.startswith((".tmp", ".trash"))]
+        check_order(root)
 
 
 def test_killed_at_random_instants(nursery: Nursery, many: Files, whole: Whole, tmp_path: Path) -> None:
@@ -282,7 +257,7 @@ def test_a_damaged_checkpoint_falls_back(many: Files, whole: Whole, copy: Path, 
     assert f"checkpoint {newest.name} is damaged and not used: " in ran.err
     assert f"resuming after update {int(older.name[5:])}\n" in ran.err
     assert fingerprint(copy) == whole.fingerprint
-    check_journal(copy)
+    check_order(copy)
 
 
 def test_all_damaged_is_refused(many: Files, copy: Path) -> None:
@@ -304,7 +279,7 @@ def test_a_lost_journal_costs_nothing_else(many: Files, whole: Whole, copy: Path
     shutil.rmtree(checkpoints(copy)[-1])
     assert train(many, copy).code == 0
     assert fingerprint(copy) == whole.fingerprint
-    check_journal(copy)
+    check_order(copy)
 
 
 # Refused -------------------------------------------------------------------------------------------------------------
@@ -418,15 +393,20 @@ def test_what_is_not_finite_is_skipped_and_counted(
 
 
 def test_too_many_in_a_row_end_it(few: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared = prepared_in(tmp_path / "m", few, few, **{**SHORT, "train__max_bad_steps": 3, "train__save_every": 2})
+    changes = {"train__max_bad_steps": 3, "train__save_every": 2, "train__steps": 30}
+    prepared = prepared_in(tmp_path / "m", few, few, **{**SHORT, **changes})
     factors = iter([*[1.0] * 15, *[float("nan")] * 100])
     monkeypatch.setattr(step, "token_loss", lambda *args: token_loss(*args) * next(factors))
     watcher = Silent()
-    with pytest.raises(TrainingError, match="3 updates in a row"):
+    with pytest.raises(TrainingError, match="17: 3 updates in a row .* 3 steps back did not help"):
         Loop(prepared, watcher).run(lambda: 0)
     assert [text for text in watcher.messages if "skipped" in text] == [
-        f"update {number} skipped: loss nan, gradient norm nan" for number in (6, 7, 8)
+        f"update {number} skipped: loss nan, gradient norm nan" for number in range(6, 18)
     ]
+    back = [text for text in watcher.messages if "step back" in text]
+    assert [text.split(":")[0] for text in back] == ["update 8", "update 11", "update 14"]
+    assert "back to the weights of update 4 with 0.5 times the learning rate (step back 1 of at most 3)" in back[0]
+    assert "back to the weights of update 8 with 0.25 times" in back[1]
     assert finite(tensors.read_tensors(max(prepared.folder.checkpoints.glob("step-*")) / "model.safetensors"))
 
 

@@ -20,6 +20,7 @@ from dragoman.cli.quantize import quantize
 from dragoman.cli.score import score
 from dragoman.cli.train import train
 from dragoman.cli.translate import translate
+from dragoman.cli.watch import watch
 from dragoman.errors import DragomanError
 
 BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
@@ -37,7 +38,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Train a translator from your own sentence pairs, and use it.",
 )
-for command in (check, train, translate, score, evaluate, average, quantize, info, bench, demo):
+for command in (check, train, watch, translate, score, evaluate, average, quantize, info, bench, demo):
     app.command()(command)
 
 USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__base__)

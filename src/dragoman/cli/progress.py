@@ -9,6 +9,7 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from dragoman.train.duration import spell
 from dragoman.train.watcher import Progress, Validation
 
 PLAIN_EVERY = 15.0
@@ -67,13 +68,3 @@ class TrainingProgress:
     def message(self, text: str) -> None:
         """Write a line."""
         self._console.print(Text(text))
-
-
-def spell(seconds: float) -> str:
-    """A duration as people say it: 45 s, 12 min, 3 h 05 min, 12 days."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes >= 72 * 60:
-        return f"{minutes / 1440:,.0f} days"
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dragoman.cli.progress import spell
 from dragoman.data.facts import CorpusReport, Finding, Report, SideReport
+from dragoman.train.duration import spell
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from dragoman.cli.length import Wish, plan
 from dragoman.cli.settings import Files, Recipe, Settings, layers, training_corpus
+from dragoman.train.clock import Clock
 
 SIGNALLED = 128
 
@@ -25,8 +27,17 @@ def train(
     accept_changed_data: Annotated[
         bool, typer.Option("--accept-changed-data", help="Resume although the files changed, with what was read then.")
     ] = False,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", metavar="TIME", help="How long, everything included: 30m, 2h, 1h30m. Fits all to it."),
+    ] = None,
+    epochs: Annotated[float | None, typer.Option("--epochs", help="How often to read the corpus.")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="How many updates to make.")] = None,
 ) -> None:
     """Train a translator. Every default follows the size of the corpus; killed, it resumes where it was."""
+    clock = Clock()
+    wish = Wish(budget, epochs, steps)
+    wanted = wish.settle(layers(config, settings), bool(config))
     from dragoman.cli.progress import TrainingProgress
     from dragoman.data.corpus import open_corpus
     from dragoman.store import lock
@@ -35,7 +46,6 @@ def train(
     from dragoman.train.loop import run
     from dragoman.train.prepare import Sources, prepare
 
-    wanted = layers(config, settings)
     skip_invalid = any(layer.get("data", {}).get("skip_invalid") is True for layer in wanted)
     sources = Sources(
         training_corpus(files, valid or [], skip_invalid),
@@ -47,8 +57,8 @@ def train(
         if warning:
             watcher.message(warning)
         folder.clean_leftovers()
-        prepared = prepare(folder, sources, wanted, watcher)
-        outcome = run(prepared, watcher)
+        prepared = prepare(folder, sources, wanted, watcher, plan(wish, wanted, clock))
+        outcome = run(prepared, watcher, clock)
         finish(prepared, outcome, licence)
     if outcome.stopped_by:
         watcher.message(f"stopped at update {outcome.counters.step:,}; the same command goes on from there")

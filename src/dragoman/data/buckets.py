@@ -15,9 +15,9 @@ def epoch(tokens: TokenFile, batch_tokens: int, seed: int, number: int) -> Itera
     """The batches of one epoch, each an array of pair indices; every pair exactly once.
 
     The order is a pure function of (``seed``, ``number``) and the corpus: a resumed run draws it again and skips what
-    it has seen. Pairs are shuffled, sorted by length within pools of :data:`POOL` and cut so that pairs times longest
-    side (EOS or BOS included) is at most ``batch_tokens``; a pair that alone is longer is a batch of its own. The
-    batches of a pool come in random order.
+    it has seen. Pairs are shuffled, sorted by length within pools of :data:`POOL` and cut so that the real tokens of
+    their longer sides (EOS or BOS included) add up to at most ``batch_tokens``; a pair that alone is longer is a batch
+    of its own. The batches of a pool come in random order.
     """
     draws = np.random.Generator(np.random.Philox(key=np.array([seed, number], dtype=np.uint64)))
     order = draws.permutation(len(tokens))
@@ -31,11 +31,11 @@ def epoch(tokens: TokenFile, batch_tokens: int, seed: int, number: int) -> Itera
 
 
 def _cut(sizes: NDArray[np.int64], budget: int) -> list[int]:
-    """Edges between batches of neighbours whose count times largest size stays within ``budget``."""
-    edges, longest, start = [0], 0, 0
-    for place, size in enumerate(sizes.tolist()):
-        longest = max(longest, size)
-        if place > start and longest * (place - start + 1) > budget:
-            edges.append(place)
-            longest, start = size, place
-    return [*edges, len(sizes)]
+    """Edges between batches of neighbours whose sizes add up to at most ``budget``."""
+    ends = np.cumsum(sizes)
+    edges = [0]
+    while edges[-1] < len(sizes):
+        begin = edges[-1]
+        before = int(ends[begin - 1]) if begin else 0
+        edges.append(max(int(np.searchsorted(ends, before + budget, side="right")), begin + 1))
+    return edges

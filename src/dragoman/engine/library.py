@@ -5,14 +5,14 @@ the same order. ctypes lets go of the interpreter's lock during each call.
 """
 
 import ctypes
-from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int32, c_int64, c_uint32, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from dragoman.errors import EngineError
 
-VERSION = 1
+VERSION = 2
 ACTIVATIONS = ("relu", "gelu", "swiglu", "geglu")
 """In the order of the enumeration."""
 
@@ -58,6 +58,37 @@ class CSearch(Structure):
     )
 
 
+class CNetwork(Structure):
+    """``dragoman_network``"""
+
+    _fields_ = (
+        *((name, c_int32) for name in ("d_model", "num_heads", "d_ff", "num_encoder_layers", "num_decoder_layers")),
+        *((name, c_int32) for name in ("src_vocab", "tgt_vocab", "norm_first", "activation", "is_half", "dropped")),
+        *((name, c_int32) for name in ("positions", "threads", "parameters")),
+        ("first", c_int32 * 6),
+        *((name, c_void_p) for name in ("src_positions", "tgt_positions", "weights", "gradients", "counts")),
+    )
+
+
+class CPairs(Structure):
+    """``dragoman_pairs``"""
+
+    _fields_ = (
+        ("count", c_int32),
+        *((name, c_void_p) for name in ("src", "src_offsets", "tgt_in", "tgt_out", "tgt_offsets")),
+    )
+
+
+class CAdam(Structure):
+    """``dragoman_adam``"""
+
+    _fields_ = (
+        *((name, c_float) for name in ("rate", "beta1", "beta2", "epsilon", "correction1", "correction2")),
+        *((name, c_float) for name in ("scale", "keep")),
+        ("decays", c_void_p),
+    )
+
+
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "error": (c_char_p, ()),
     "version": (c_int32, ()),
@@ -78,6 +109,17 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "state_rows": (c_int32, (c_void_p,)),
     "state_free": (None, (c_void_p,)),
     "state_step": (c_void_p, (c_void_p, c_void_p, c_int32, *(c_void_p,) * 4, c_int32)),
+    "has_bfloat16": (c_int32, ()),
+    "trainer_new": (c_void_p, (POINTER(CNetwork),)),
+    "trainer_free": (None, (c_void_p,)),
+    "trainer_gradient": (
+        c_int32,
+        (c_void_p, POINTER(CPairs), c_uint32, c_float, c_float, c_int32, POINTER(c_double)),
+    ),
+    "trainer_loss": (c_int32, (c_void_p, POINTER(CPairs), c_float, POINTER(c_double))),
+    "trainer_norm": (c_double, (c_void_p,)),
+    "trainer_update": (c_int32, (c_void_p, POINTER(CAdam), *(c_void_p,) * 3)),
+    "dropout": (None, (c_uint32, c_uint32, c_uint32, c_int64, c_int32, c_int32, c_void_p)),
 }
 """Of each function its result and its arguments."""
 

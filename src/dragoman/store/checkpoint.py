@@ -70,7 +70,14 @@ class Saved:
     warnings: tuple[str, ...]
 
 
-def save(folder: Path, step: int, contents: Mapping[str, Chunks], facts: Mapping[str, str], keep: int) -> Saved:
+def save(
+    folder: Path,
+    step: int,
+    contents: Mapping[str, Chunks],
+    facts: Mapping[str, str],
+    keep: int,
+    spared: int | None = None,
+) -> Saved:
     """Publish a checkpoint; afterwards it is durable and the older ones beyond ``keep`` are gone.
 
     Args:
@@ -79,6 +86,7 @@ def save(folder: Path, step: int, contents: Mapping[str, Chunks], facts: Mapping
         contents: file name -> content, from `tensors.encode_tensors` or ``[records.encode(...)]``.
         facts: short strings for the manifest, such as the hashes of configuration and corpus.
         keep: checkpoints that stay, this one included. Those of a later step go too: they could not be resumed from.
+        spared: step of one that stays besides, if it is there.
 
     Raises:
         FolderError: it could not be made durable (disk full, I/O error, no permission...); every checkpoint that was
@@ -101,7 +109,7 @@ def save(folder: Path, step: int, contents: Mapping[str, Chunks], facts: Mapping
                 files.remove_tree(temporary)
             raise
         files.sync_folder(folder)
-    return Saved(final, (*warnings, *_purge(folder, step, keep)))
+    return Saved(final, (*warnings, *_purge(folder, step, keep, spared)))
 
 
 def newest(folder: Path) -> tuple[Checkpoint | None, list[Damaged]]:
@@ -186,18 +194,18 @@ def _is_sound(path: Path, step: int) -> bool:
     return True
 
 
-def _purge(folder: Path, step: int, keep: int) -> list[str]:
+def _purge(folder: Path, step: int, keep: int, spared: int | None) -> list[str]:
     """Delete what is not to be kept: first its name, then its content, so that no half-deleted one can be found."""
     try:
-        _discard(folder, step, keep)
+        _discard(folder, step, keep, spared)
         return _clean(folder)
     except FolderError as error:
         return [str(error)]
 
 
-def _discard(folder: Path, step: int, keep: int) -> None:
+def _discard(folder: Path, step: int, keep: int, spared: int | None) -> None:
     published = _published(folder)
-    kept = {step, *sorted({other for other, _, _ in published if other < step}, reverse=True)[: keep - 1]}
+    kept = {step, spared, *sorted({other for other, _, _ in published if other < step}, reverse=True)[: keep - 1]}
     steps = {other for other, original, _ in published if original}
     old = [name for other, original, name in published if other not in kept or (not original and other in steps)]
     with files.explained("delete old checkpoints in", folder):

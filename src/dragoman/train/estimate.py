@@ -5,16 +5,15 @@ import time
 
 from dragoman.config import Config
 from dragoman.data.batch import collate
-from dragoman.model.build import build, initialize
 from dragoman.train.memory import keep_freed_memory
-from dragoman.train.optimizer import build_optimizer
-from dragoman.train.step import backpropagate
+from dragoman.train.path import choose
+from dragoman.train.state import begin
 
 LENGTH = 18
 """Pieces a side of the made-up sentences."""
 
 SAMPLE_TOKENS = 1024
-"""Padded target pieces of the measured batch, or the configured ones if they are fewer."""
+"""Target pieces of the measured batch, or the configured ones if they are fewer."""
 
 
 def training_minutes(config: Config) -> float:
@@ -24,17 +23,13 @@ def training_minutes(config: Config) -> float:
     """
     keep_freed_memory()
     vocab = -(-config.text.vocab_size // 8) * 8
-    model = build(config.model, vocab, vocab)
-    initialize(model, 1)
-    model.train()
-    optimizer = build_optimizer(model, config.train)
+    path = choose(begin(config, vocab, vocab), config, lambda _: None)
     tokens = min(SAMPLE_TOKENS, config.data.batch_tokens)
     batch = collate(_made_up(max(tokens // (LENGTH + 1), 1), vocab))
     seconds = []
     for _ in range(3):
         started = time.monotonic()
-        backpropagate(model, [batch], config.train.label_smoothing, config.train.clip_norm, config.train.precision)
-        optimizer.step()
+        path.update(path.gradient([batch], 1), config.train.learning_rate, 1)
         seconds.append(time.monotonic() - started)
     updates = config.train.steps * config.train.accumulate
     return min(seconds) * updates * config.data.batch_tokens / tokens / 60

@@ -38,12 +38,17 @@ def restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensor
             optimizer.state[parameter] = {moment: tensors[f"{name}.{moment}"] for moment in MOMENTS}
 
 
+def kept_share(decay: float, update: int) -> float:
+    """d of :func:`update_average` at this update (from 1).
+
+    It grows from near 0 to ``decay`` as min(decay, (1 + update) / (10 + update)), so that the random weights of the
+    beginning are soon forgotten; with ``decay`` 0 it is 0.
+    """
+    return min(decay, (1 + update) / (10 + update)) if decay else 0.0
+
+
 @torch.no_grad()
 def update_average(average: nn.Module, model: nn.Module, decay: float, update: int) -> None:
-    """Move ``average`` towards ``model``: average = d * average + (1 - d) * weights.
-
-    d grows from near 0 to ``decay`` as min(decay, (1 + update) / (10 + update)), so that the random weights of the
-    beginning are soon forgotten; ``decay`` 0 copies the weights.
-    """
-    keep = min(decay, (1 + update) / (10 + update)) if decay else 0.0
+    """Move ``average`` towards ``model``: average = d * average + (1 - d) * weights, see :func:`kept_share`."""
+    keep = kept_share(decay, update)
     torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), 1.0 - keep)

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from dragoman import __version__
 from dragoman import config as configuration
@@ -19,6 +19,7 @@ from dragoman.engine.loading import read_tokenizers
 from dragoman.errors import ConfigError, DataError, FolderError
 from dragoman.store import files, records
 from dragoman.store.folder import ModelFolder
+from dragoman.text.dropout import BpeDropout
 from dragoman.text.sample import bounded
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.text.words import Words
@@ -26,6 +27,7 @@ from dragoman.train import board, presets
 from dragoman.train.curve import can_draw
 from dragoman.train.memory import return_freed_memory
 from dragoman.train.presets import CorpusSize
+from dragoman.train.step import Reader
 from dragoman.train.validation import ValidationSet
 from dragoman.train.watcher import Watcher
 
@@ -36,7 +38,10 @@ hardly change it and cost memory."""
 HELD_OUT, SHARE = 1000, 20
 """Pairs put aside for validation where none are given; at most one in ``SHARE`` of the corpus."""
 
-FREE = {"steps", "save_every", "validate_every", "validate_limit", "keep", "patience", "max_bad_steps", "tensorboard"}
+FREE = {
+    *("steps", "budget", "save_every", "validate_every", "validate_limit"),
+    *("keep", "patience", "max_bad_steps", "tensorboard"),
+}
 """Keys of [train] that shape nothing that was computed so far."""
 
 
@@ -52,6 +57,30 @@ class Prepared:
     validation: ValidationSet
     identity: dict[str, str]
 
+    def reader(self) -> Reader:
+        """The training batches."""
+        text, data, seed = self.config.text, self.config.data, self.config.train.seed
+        src_dropout = tgt_dropout = None
+        if text.bpe_dropout:
+            src_dropout = BpeDropout(self.src, text.bpe_dropout, seed)
+            tgt_dropout = BpeDropout(self.tgt, text.bpe_dropout, seed)
+        return Reader(self.tokens, data.batch_tokens, seed, src_dropout, tgt_dropout)
+
+
+class Plan(Protocol):
+    """How long a training is to be, where the user wants it otherwise than the preset.
+
+    Both methods answer with settings, which the user's other ones override.
+    """
+
+    def begin(self, prepared: Prepared, watcher: Watcher) -> Layer:
+        """Lay a new training out; ``prepared`` has the preset's length."""
+        ...
+
+    def resume(self, prepared: Prepared, watcher: Watcher) -> Layer:
+        """The same wish for a training that has begun; no more than it says itself."""
+        ...
+
 
 @dataclass(frozen=True)
 class Sources:
@@ -62,7 +91,9 @@ class Sources:
     accept_changed_data: bool = False
 
 
-def prepare(folder: ModelFolder, sources: Sources, layers: Sequence[Layer], watcher: Watcher) -> Prepared:
+def prepare(
+    folder: ModelFolder, sources: Sources, layers: Sequence[Layer], watcher: Watcher, plan: Plan | None = None
+) -> Prepared:
     """Make ``folder`` ready for training, or see that it still is.
 
     Everything is made in an order in which an interruption leaves a folder that is simply prepared again: the
@@ -70,6 +101,7 @@ def prepare(folder: ModelFolder, sources: Sources, layers: Sequence[Layer], watc
 
     Args:
         layers: what the user wants to differ from the preset, weakest first.
+        plan: how long the training is to be; None leaves it to the preset.
 
     Raises:
         ConfigError, DataError, FolderError: see there; among others when an earlier training in the folder had another
@@ -80,10 +112,16 @@ def prepare(folder: ModelFolder, sources: Sources, layers: Sequence[Layer], watc
         watcher.message(f"warning: there will be no {folder.curve.name}: {lacking}")
     fingerprints = _fingerprints(sources)
     if folder.config.exists():
-        _check_resumable(folder, fingerprints, layers, sources.accept_changed_data)
-    else:
-        _make(folder, sources, fingerprints, layers, watcher)
-    return _open(folder, layers)
+        _check_data(folder, fingerprints, sources.accept_changed_data)
+        begun = _open(folder, configuration.load(folder.config))
+        wanted = [*([plan.resume(begun, watcher)] if plan else []), *layers]
+        _check_layers(begun, wanted)
+        return _change(begun, wanted)
+    config = _make(folder, sources, fingerprints, layers, watcher)
+    if plan:
+        config = configuration.merge([config.model_dump(), plan.begin(_open(folder, config), watcher), *layers])
+    files.write_atomic(folder.config, config.to_toml().encode())
+    return _open(folder, config)
 
 
 def held_out(line: int, every: int) -> bool:
@@ -93,7 +131,7 @@ def held_out(line: int, every: int) -> bool:
 
 def _make(
     folder: ModelFolder, sources: Sources, fingerprints: dict[str, Any], layers: Sequence[Layer], watcher: Watcher
-) -> None:
+) -> Config:
     size = _examine(folder, sources, layers, watcher)
     every = max(size.pairs // HELD_OUT, SHARE) if size.pairs >= SHARE and not sources.valid else 0
     if not sources.valid:
@@ -126,7 +164,7 @@ def _make(
         "skipped": dict(sources.train.skipped.counts),
     }
     files.write_atomic(folder.provenance, records.encode(provenance))
-    files.write_atomic(folder.config, config.to_toml().encode())
+    return config
 
 
 def _examine(folder: ModelFolder, sources: Sources, layers: Sequence[Layer], watcher: Watcher) -> CorpusSize:
@@ -157,18 +195,24 @@ def longest_side(config: Config) -> int:
     return min(config.data.max_length, reach)
 
 
-def _open(folder: ModelFolder, layers: Sequence[Layer]) -> Prepared:
-    stored = configuration.load(folder.config)
+def _change(begun: Prepared, layers: Sequence[Layer]) -> Prepared:
+    """Give a training that has begun the settings that are free to change."""
+    keys = free_keys(begun.config)
     free = [
         {
             "search": layer.get("search", {}),
-            "train": {key: value for key, value in layer.get("train", {}).items() if key in free_keys(stored)},
+            "train": {key: value for key, value in layer.get("train", {}).items() if key in keys},
         }
         for layer in layers
     ]
-    config = configuration.merge([stored.model_dump(), *free])
-    if config != stored:
-        files.write_atomic(folder.config, config.to_toml().encode())
+    config = configuration.merge([begun.config.model_dump(), *free])
+    if config == begun.config:
+        return begun
+    files.write_atomic(begun.folder.config, config.to_toml().encode())
+    return _open(begun.folder, config)
+
+
+def _open(folder: ModelFolder, config: Config) -> Prepared:
     src, tgt = read_tokenizers(folder, config)
     tokens = tokenfile.TokenFile.open(folder.corpus / "train")
     pairs = records.read(folder.corpus / "valid.json")[: config.train.validate_limit]
@@ -184,9 +228,7 @@ def _open(folder: ModelFolder, layers: Sequence[Layer]) -> Prepared:
     return Prepared(folder, config, src, tgt, tokens, validation, identity)
 
 
-def _check_resumable(
-    folder: ModelFolder, fingerprints: dict[str, Any], layers: Sequence[Layer], accept_changed_data: bool
-) -> None:
+def _check_data(folder: ModelFolder, fingerprints: dict[str, Any], accept_changed_data: bool) -> None:
     if not (folder.corpus / "train").is_dir():
         raise FolderError(f"{folder.root} holds a finished model without its training/ part; train into a new folder")
     before = records.read(folder.provenance)["data"]
@@ -195,14 +237,16 @@ def _check_resumable(
             f"the data are not those that {folder.root} was begun with; give the same files, train into a new folder,"
             " or pass --accept-changed-data to go on with the data read then"
         )
-    begun = configuration.load(folder.config)
-    free, stored = free_keys(begun), begun.model_dump()
+
+
+def _check_layers(begun: Prepared, layers: Sequence[Layer]) -> None:
+    free, stored = free_keys(begun.config), begun.config.model_dump()
     wanted = configuration.merge([stored, *layers]).model_dump()
     for section, values in wanted.items():
         for key, value in values.items():
             if value != stored[section][key] and not (section == "search" or (section == "train" and key in free)):
                 raise ConfigError(
-                    f"{folder.root} was begun with {section}.{key}={stored[section][key]!r}, not {value!r};"
+                    f"{begun.folder.root} was begun with {section}.{key}={stored[section][key]!r}, not {value!r};"
                     " leave it as it was, or train into a new folder"
                 )
 

@@ -5,7 +5,7 @@ import math
 from dragoman.config import TrainConfig
 
 
-def learning_rate(update: int, config: TrainConfig) -> float:
+def learning_rate(update: int, config: TrainConfig, factor: float = 1.0) -> float:
     """The rate that update number ``update`` (from 1) uses.
 
     All schedules rise linearly to ``config.learning_rate`` at ``warmup_steps``. Then ``noam`` falls with the inverse
@@ -15,16 +15,19 @@ def learning_rate(update: int, config: TrainConfig) -> float:
 
     with its peak written as a number of its own: :func:`paper_peak` gives the paper's. ``cosine`` and ``linear`` fall
     to zero at ``config.steps``.
+
+    Args:
+        factor: of every rate; below 1 after a step back.
     """
-    warmup = config.warmup_steps
+    warmup, highest = config.warmup_steps, factor * config.learning_rate
     if update <= warmup:
-        return config.learning_rate * update / warmup
+        return highest * update / warmup
     if config.schedule == "noam":
-        return config.learning_rate * math.sqrt(warmup / update)
+        return highest * math.sqrt(warmup / update)
     progress = min((update - warmup) / max(config.steps - warmup, 1), 1.0)
     if config.schedule == "linear":
-        return config.learning_rate * (1.0 - progress)
-    return config.learning_rate * 0.5 * (1.0 + math.cos(math.pi * progress))
+        return highest * (1.0 - progress)
+    return highest * 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
 def paper_peak(d_model: int, warmup_steps: int) -> float:

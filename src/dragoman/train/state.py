@@ -5,14 +5,16 @@ from typing import Any
 
 import torch
 
+from dragoman.config import Config
 from dragoman.errors import FolderError
-from dragoman.model.build import named_weights
+from dragoman.model.build import build, initialize, named_weights
 from dragoman.model.families import EncoderDecoder
 from dragoman.store import records, tensors
 from dragoman.store.checkpoint import Checkpoint
 from dragoman.store.files import Chunks
-from dragoman.train.optimizer import optimizer_tensors, restore_optimizer
+from dragoman.train.optimizer import build_optimizer, optimizer_tensors, restore_optimizer
 from dragoman.train.step import Place
+from dragoman.train.trend import Trend
 
 FORMAT_VERSION = 1
 
@@ -39,8 +41,18 @@ class Counters:
     tokens: int = 0
     "Real source and target tokens seen."
     seconds: float = 0.0
-    "Time spent training, interruptions not counted."
+    "Time taken since the first command began, all included but interruptions."
     journal_bytes: int = 0
+    looked: int = 0
+    "The update at which the last validation was."
+    lost: int = 0
+    "Pairs left out because they do not fit into memory."
+    trend: Trend = field(default_factory=Trend)
+    anchor: int = 0
+    "The update of the checkpoint to step back to if the training diverges; 0 is the beginning."
+    steps_back: int = 0
+    rate_factor: float = 1.0
+    "Of the learning rate; halved at each step back."
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,14 @@ class Training:
     def at(self, counters: Counters) -> "Training":
         """The same training with other counters."""
         return replace(self, counters=counters)
+
+
+def begin(config: Config, src_vocab: int, tgt_vocab: int) -> Training:
+    """A training before its first update."""
+    model, average = (build(config.model, src_vocab, tgt_vocab) for _ in range(2))
+    for each in (model, average):
+        initialize(each, config.train.seed)
+    return Training(model.train(), average.eval(), build_optimizer(model, config.train), Counters())
 
 
 def contents(training: Training, identity: dict[str, str]) -> dict[str, Chunks]:
@@ -79,8 +99,13 @@ def restore(training: Training, checkpoint: Checkpoint, identity: dict[str, str]
     _copy(training.average, checkpoint, "average.safetensors")
     moments = tensors.read_tensors(checkpoint.file("optimizer.safetensors"))
     restore_optimizer(training.model, training.optimizer, moments)
-    counters = state["counters"]
-    return training.at(Counters(**{**counters, "place": Place(**counters["place"])}))
+    return training.at(_counters(state["counters"], checkpoint.step))
+
+
+def _counters(stored: dict[str, Any], step: int) -> Counters:
+    """Those of a checkpoint of an earlier version too: it knew no steps back and can be stepped back to."""
+    place, trend = Place(**stored["place"]), Trend(**stored.get("trend", {}))
+    return Counters(**{"anchor": step, "looked": step, **stored, "place": place, "trend": trend})
 
 
 def _check_identity(state: Any, checkpoint: Checkpoint, identity: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.cli import progress
 from dragoman.cli.count import SentenceCount
-from dragoman.cli.progress import TrainingProgress, spell
+from dragoman.cli.progress import TrainingProgress
 from dragoman.train.watcher import Progress, Validation
 
 
@@ -21,22 +21,6 @@ class Terminal(io.StringIO):
 
 def at(step: int) -> Progress:
     return Progress(step, 1000, 0, 2.5, 1e-3, 12_345.6, 100.0)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [
-        (0.2, "0 s"),
-        (89.4, "89 s"),
-        (90, "2 min"),
-        (3600, "60 min"),
-        (5400, "1 h 30 min"),
-        (11_100, "3 h 05 min"),
-        (86_400 * 38, "38 days"),
-    ],
-)
-def test_durations(seconds: float, said: str) -> None:
-    assert spell(seconds) == said
 
 
 def test_plain_lines_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

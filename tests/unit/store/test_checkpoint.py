@@ -35,6 +35,14 @@ def test_save_and_find_again(tmp_path: Path) -> None:
         found.file("optimizer")
 
 
+def test_one_is_spared(tmp_path: Path) -> None:
+    for step in range(10, 60, 10):
+        checkpoint.save(tmp_path, step, {"a": [b"x"]}, {}, keep=2, spared=20)
+    assert names(tmp_path) == ["step-00000020", "step-00000040", "step-00000050"]
+    checkpoint.save(tmp_path, 60, {"a": [b"x"]}, {}, keep=1, spared=50)
+    assert names(tmp_path) == ["step-00000050", "step-00000060"]
+
+
 def test_the_newest_n_are_kept(tmp_path: Path) -> None:
     for step in range(0, 100, 10):
         save(tmp_path, step, keep=3)

@@ -45,3 +45,26 @@ def test_file_systems_without_locks_are_told(tmp_path: Path, monkeypatch: pytest
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FolderError, match=r"cannot lock .*: it does not exist"), lock.hold(tmp_path / "no" / "lock"):
         pass
+
+
+def test_asking_whether_it_is_held(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not lock.is_held(path)
+    with lock.hold(path):
+        assert lock.is_held(path)
+        assert lock.is_held(path)
+    assert not lock.is_held(path)
+    with lock.hold(path):
+        path.write_text("999999999\n")
+        assert not lock.is_held(path), "nobody of that number: not even asked"
+
+
+def test_a_living_owner_must_do_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    path = tmp_path / "lock"
+    path.write_text(f"{os.getpid()}\n")
+    assert not lock.is_held(path)
+    monkeypatch.setattr(lock.fcntl, "flock", refuse)
+    assert lock.is_held(path)

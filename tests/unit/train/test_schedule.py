@@ -35,6 +35,13 @@ def test_up_to_the_peak_and_down(schedule: str) -> None:
     assert all(later < earlier for earlier, later in itertools.pairwise(rates[9:]))
 
 
+@pytest.mark.parametrize("schedule", ["noam", "cosine", "linear"])
+def test_a_factor_of_every_rate(schedule: str) -> None:
+    config = TrainConfig(learning_rate=0.5, warmup_steps=10, steps=50, schedule=schedule)  # type: ignore[arg-type]
+    for update in (1, 10, 30, 50, 60):
+        assert learning_rate(update, config, 0.25) == 0.25 * learning_rate(update, config)
+
+
 def test_where_they_end() -> None:
     middle, end = 30, 50
     expected = {"cosine": (0.25, 0.0), "linear": (0.25, 0.0), "noam": (0.5 * (10 / 30) ** 0.5, 0.5 * (10 / 50) ** 0.5)}

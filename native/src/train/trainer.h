@@ -1,0 +1,41 @@
+// One training's model: its gradient for a batch, shared out among threads, and the update of its weights.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "crew.h"
+#include "network.h"
+#include "pass.h"
+
+namespace dragoman {
+
+class Trainer {
+ public:
+  Trainer(const dragoman_network& network, const TrainKernels& kernels);
+
+  // Loss of all pairs; with task.has_gradient their gradient too, added to what is there or in place of it.
+  double run(Task task, bool is_added);
+
+  double norm();
+  void update(const dragoman_adam& adam, float* const* means, float* const* squares, float* const* averages);
+
+ private:
+  void check(const Pairs& pairs) const;
+  std::vector<int> shares(const Pairs& pairs) const;
+  void clear(int member, bool is_added);
+  void collect(int member);
+  // The part of parameter p that is this member's: whole cache lines.
+  int64_t edge(int64_t count, int member) const { return std::min(up(count * member / crew_.members(), kBlock), count); }
+
+  Network network_;
+  Crew crew_;
+  std::vector<float*> weights_, gradients_;  // of each parameter; several parameters may have the same
+  std::vector<int> distinct_;                // parameters, each memory once
+  std::vector<std::unique_ptr<Pass>> passes_;
+  std::vector<Buffer<float>> memories_;             // gradients of all members but the first
+  std::vector<std::vector<float*>> of_member_;  // [member][parameter]
+};
+
+}  // namespace dragoman

@@ -1,0 +1,79 @@
+"""How long a training is to be, in updates or in epochs, and the schedule that is laid out over it."""
+
+from dataclasses import dataclass
+
+from dragoman.config import Config, Layer, TrainConfig
+from dragoman.data import buckets
+from dragoman.data.tokenfile import TokenFile
+from dragoman.train.prepare import Prepared
+from dragoman.train.watcher import Watcher
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What it takes to read the corpus once."""
+
+    updates: float
+    tokens: float
+    "Real source and target tokens of an update, on average."
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A number of updates; a :class:`dragoman.train.prepare.Plan`."""
+
+    steps: int
+
+    def begin(self, prepared: Prepared, watcher: Watcher) -> Layer:
+        """So many updates."""
+        return lay_out(self.steps, prepared.config.train)
+
+    def resume(self, prepared: Prepared, watcher: Watcher) -> Layer:
+        """The same."""
+        return {"train": {"steps": self.steps}}
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """How often the corpus is read; a :class:`dragoman.train.prepare.Plan`."""
+
+    epochs: float
+
+    def begin(self, prepared: Prepared, watcher: Watcher) -> Layer:
+        """As many updates as that takes."""
+        epoch = measure_epoch(prepared.tokens, prepared.config)
+        steps = self._steps(epoch)
+        watcher.message(f"{self.epochs:g} epochs: {steps:,} updates of about {spell_tokens(epoch.tokens)} tokens")
+        return lay_out(steps, prepared.config.train)
+
+    def resume(self, prepared: Prepared, watcher: Watcher) -> Layer:
+        """The same, counted again."""
+        return {"train": {"steps": self._steps(measure_epoch(prepared.tokens, prepared.config))}}
+
+    def _steps(self, epoch: Epoch) -> int:
+        return max(1, round(self.epochs * epoch.updates))
+
+
+def lay_out(steps: int, train: TrainConfig) -> Layer:
+    """The settings of a training of ``steps`` updates, in the proportions of the presets."""
+    return {
+        "train": {
+            "steps": steps,
+            "warmup_steps": max(1, min(train.warmup_steps, steps // 5)),
+            "validate_every": min(train.validate_every, steps),
+            "save_every": min(train.save_every, steps),
+        }
+    }
+
+
+def measure_epoch(tokens: TokenFile, config: Config) -> Epoch:
+    """Count the batches of the first epoch; some seconds for ten million pairs."""
+    batches = sum(1 for _ in buckets.epoch(tokens, config.data.batch_tokens, config.train.seed, 0))
+    real = len(tokens.ids) + 2 * len(tokens)
+    return Epoch(batches / config.train.accumulate, real / batches * config.train.accumulate)
+
+
+def spell_tokens(tokens: float) -> str:
+    """A number of tokens to two digits, which is about as much as batches have in common."""
+    digits = 10 ** max(len(str(round(tokens))) - 2, 0)
+    return f"{round(tokens / digits) * digits:,}"

@@ -1,0 +1,258 @@
+"""Updates by the kernels in ``native/``: tokens without padding, every step of the pass fused, logits never kept."""
+
+import ctypes
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dragoman.config import ModelConfig, TrainConfig
+from dragoman.data.batch import Batch
+from dragoman.engine.library import ACTIVATIONS, CAdam, CNetwork, CPairs, last_error, open_library
+from dragoman.errors import EngineError
+from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.dropout import Dropout
+from dragoman.model.families import EncoderDecoder
+from dragoman.model.feedforward import FeedForward
+from dragoman.model.positions import LearnedPositions
+
+BLOCK = 16
+"""What the kernels want the widths of heads and of the feed-forward network to be multiples of."""
+
+
+def obstacle(config: ModelConfig) -> str:
+    """Why the kernels cannot train a model of these sizes; empty where they can."""
+    for name, width in (("d_model / num_heads", config.d_model // config.num_heads), ("d_ff", config.d_ff)):
+        if width % BLOCK:
+            return f"model.{name} is {width}, not a multiple of {BLOCK}"
+    return ""
+
+
+class Packed:
+    """The gradient of a model, and its update, computed by the shared library in threads of its own.
+
+    The parameters stay where they are: the library reads and writes the memory of the tensors.
+    """
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        average: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        config: ModelConfig,
+        train: TrainConfig,
+        longest: int,
+    ) -> None:
+        """``longest``: tokens of the longest side of a pair, EOS included.
+
+        Raises:
+            EngineError: there is no library, or it cannot train a model of these sizes.
+        """
+        if reason := obstacle(config):
+            raise EngineError(f"the training kernels do not fit: {reason}")
+        self.library = open_library()
+        self.model, self.average, self.optimizer, self.train = model, average, optimizer, train
+        self.parameters = list(_in_order(model))
+        self.averages = list(_in_order(average))  # type: ignore[arg-type]
+        self.gradient = _flat_gradient(model)
+        self._kept = _Network(model, config, train, self.parameters, longest)
+        self._trainer = self.library.dragoman_trainer_new(ctypes.byref(self._kept.network))
+        if not self._trainer:
+            raise EngineError(last_error(self.library))
+
+    def __del__(self) -> None:
+        if getattr(self, "_trainer", None):
+            self.library.dragoman_trainer_free(self._trainer)
+
+    def accumulate(self, batches: Sequence[Batch], total: int, seed: int) -> float:
+        """Set the gradient to that of the loss of ``batches`` divided by ``total``, and return that loss."""
+        loss = 0.0
+        for number, batch in enumerate(batches):
+            found = ctypes.c_double()
+            pairs = _Pairs(batch)
+            drawn, smoothing = self.drawn(seed, number), self.train.label_smoothing
+            self._check(
+                self.library.dragoman_trainer_gradient(
+                    self._trainer,
+                    ctypes.byref(pairs.pairs),
+                    drawn,
+                    smoothing,
+                    1 / total,
+                    number > 0,
+                    ctypes.byref(found),
+                )
+            )
+            loss += found.value / total
+        return loss
+
+    @staticmethod
+    def drawn(seed: int, number: int) -> int:
+        """What dropout in batch ``number`` of an update with this seed is drawn from."""
+        return int.from_bytes(hashlib.blake2b(f"{seed} {number}".encode(), digest_size=4).digest(), "little")
+
+    def loss(self, batch: Batch, label_smoothing: float) -> float:
+        """Summed loss of all target tokens, without dropout."""
+        found, pairs = ctypes.c_double(), _Pairs(batch)
+        self._check(
+            self.library.dragoman_trainer_loss(
+                self._trainer, ctypes.byref(pairs.pairs), label_smoothing, ctypes.byref(found)
+            )
+        )
+        return found.value
+
+    def norm(self) -> float:
+        """Length of the whole gradient."""
+        return float(self.library.dragoman_trainer_norm(self._trainer))
+
+    def update(self, rate: float, scale: float, keep: float) -> None:
+        """One update of weights, moments and average; see :func:`dragoman.train.optimizer.build_optimizer`.
+
+        Args:
+            scale: what the gradient is multiplied with first.
+            keep: what the average keeps of itself.
+        """
+        decays = {id(p): group["weight_decay"] for group in self.optimizer.param_groups for p in group["params"]}
+        states = [_moments(self.optimizer, parameter) for parameter in self.parameters]
+        for state in {id(state): state for state in states}.values():
+            state["step"] += 1
+        step = float(states[0]["step"])
+        beta1, beta2 = self.train.adam_betas
+        decay = np.array([decays[id(parameter)] for parameter in self.parameters], np.float32)
+        adam = CAdam(
+            rate,
+            beta1,
+            beta2,
+            self.train.adam_epsilon,
+            1 - beta1**step,
+            1 - beta2**step,
+            scale,
+            keep,
+            decay.ctypes.data,
+        )
+        tables = [
+            _pointers([state["exp_avg"] for state in states]),
+            _pointers([state["exp_avg_sq"] for state in states]),
+            _pointers(self.averages),
+        ]
+        self._check(
+            self.library.dragoman_trainer_update(
+                self._trainer, ctypes.byref(adam), *(table.ctypes.data for table in tables)
+            )
+        )
+
+    def _check(self, result: int) -> None:
+        if result < 0:
+            message = last_error(self.library)
+            raise MemoryError(message) if message == "out of memory" else EngineError(message)
+
+
+class _Network:
+    """The model as the library wants it told, and the arrays that the telling points to."""
+
+    def __init__(
+        self, model: EncoderDecoder, config: ModelConfig, train: TrainConfig, parameters: list[Tensor], longest: int
+    ) -> None:
+        learned = [each.position for each in (model.src_embedding, model.tgt_embedding)]
+        is_learned = isinstance(learned[0], LearnedPositions)
+        rows = config.max_positions if is_learned else longest
+        is_fast = bool(open_library().dragoman_has_bfloat16())
+        is_half = train.precision == "bfloat16" or (train.precision == "auto" and is_fast)
+        places = torch.arange(rows)
+        self.tables = [position(places).detach().contiguous() for position in learned]
+        self.weights = _pointers(parameters)
+        self.gradients = _pointers([parameter.grad for parameter in parameters if parameter.grad is not None])
+        self.counts = np.array([parameter.numel() for parameter in parameters], np.int64)
+        self.network = CNetwork(
+            *(config.d_model, config.num_heads, config.d_ff, config.num_encoder_layers, config.num_decoder_layers),
+            *(model.src_embedding.token.weight.shape[0], model.tgt_embedding.token.weight.shape[0]),
+            *(config.norm_first, ACTIVATIONS.index(config.activation), is_half),
+            *(Dropout(config.dropout).dropped, rows, torch.get_num_threads(), len(parameters)),
+            (ctypes.c_int32 * 6)(0, 1, 2, *((3, 4, 5) if is_learned else (-1, -1, 3))),
+            *(table.data_ptr() for table in self.tables),
+            *(self.weights.ctypes.data, self.gradients.ctypes.data, self.counts.ctypes.data),
+        )
+
+
+class _Pairs:
+    """A batch without its padding."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.ids = [
+            np.ascontiguousarray(ids[mask].numpy(), np.int32)
+            for ids, mask in (
+                (batch.src, batch.src_mask),
+                (batch.tgt_in, batch.tgt_mask),
+                (batch.tgt_out, batch.tgt_mask),
+            )
+        ]
+        self.offsets = [_offsets(batch.src_mask), _offsets(batch.tgt_mask)]
+        src, tgt_in, tgt_out = (ids.ctypes.data for ids in self.ids)
+        src_offsets, tgt_offsets = (offsets.ctypes.data for offsets in self.offsets)
+        self.pairs = CPairs(len(batch.src), src, src_offsets, tgt_in, tgt_out, tgt_offsets)
+
+
+def _offsets(mask: Tensor) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(mask.sum(1).numpy())]).astype(np.int64)
+
+
+def _pointers(tensors: Sequence[Tensor]) -> np.ndarray:
+    return np.array([tensor.data_ptr() for tensor in tensors], np.uint64)
+
+
+def _flat_gradient(model: nn.Module) -> Tensor:
+    """All gradients in one piece of memory, each parameter's ``grad`` a view of its part."""
+    parameters = list(model.parameters())
+    flat = torch.zeros(sum(-(-parameter.numel() // BLOCK) * BLOCK for parameter in parameters))
+    start = 0
+    for parameter in parameters:
+        parameter.grad = flat[start : start + parameter.numel()].view_as(parameter)
+        start += -(-parameter.numel() // BLOCK) * BLOCK
+    return flat
+
+
+def _moments(optimizer: torch.optim.Optimizer, parameter: Tensor) -> dict[str, Tensor]:
+    state: dict[str, Tensor] = optimizer.state[parameter]
+    if not state:
+        state.update(
+            step=torch.tensor(0.0), exp_avg=torch.zeros_like(parameter), exp_avg_sq=torch.zeros_like(parameter)
+        )
+    return state
+
+
+def _in_order(model: EncoderDecoder) -> Iterator[Tensor]:
+    """The parameters in the order of ``dragoman_network``."""
+    yield model.src_embedding.token.weight
+    yield model.tgt_embedding.token.weight
+    yield model.output.weight
+    for embedding in (model.src_embedding, model.tgt_embedding):
+        if isinstance(embedding.position, LearnedPositions):
+            yield embedding.position.weight
+    for layer in model.encoder.layers:
+        yield from _self_attention(layer)
+        yield from _feed_forward(layer)
+    for layer in model.decoder.layers:
+        yield from _self_attention(layer)
+        yield from _attention(layer.cross_attention)  # type: ignore[arg-type]
+        yield from layer.cross_attention_residual.norm.parameters()  # type: ignore[union-attr]
+        yield from _feed_forward(layer)
+    for stack in (model.encoder, model.decoder):
+        yield from stack.norm.parameters()
+
+
+def _self_attention(layer: nn.Module) -> Iterator[Tensor]:
+    yield from _attention(layer.self_attention)  # type: ignore[arg-type]
+    yield from layer.self_attention_residual.norm.parameters()  # type: ignore[union-attr]
+
+
+def _attention(attention: MultiHeadAttention) -> Iterator[Tensor]:
+    for linear in (attention.query, attention.key_value, attention.output):
+        yield from linear.parameters()
+
+
+def _feed_forward(layer: nn.Module) -> Iterator[Tensor]:
+    network: FeedForward = layer.feed_forward  # type: ignore[assignment]
+    yield from network.inner.parameters()
+    yield from network.outer.parameters()
+    yield from layer.feed_forward_residual.norm.parameters()  # type: ignore[union-attr]

@@ -1,0 +1,57 @@
+"""A training that diverges goes back to the last good checkpoint, and on from there with half the learning rate."""
+
+from dataclasses import replace
+
+from dragoman.config import TrainConfig
+from dragoman.errors import FolderError
+from dragoman.store import checkpoint
+from dragoman.store.checkpoint import Checkpoint
+from dragoman.train.prepare import Prepared
+from dragoman.train.state import Counters, Training, begin, restore
+
+MOST_STEPS_BACK = 3
+"""More do not help: there is something wrong with the data or the settings."""
+
+SLOWER = 0.5
+"""What the learning rate is multiplied by at each step back."""
+
+
+def complaint(counters: Counters, config: TrainConfig) -> str:
+    """What is wrong with the training, in a clause; nothing if it is healthy."""
+    if counters.bad_steps >= config.max_bad_steps:
+        return f"{counters.bad_steps} updates in a row had a loss or gradient that is not finite"
+    trend = counters.trend
+    if counters.step > config.warmup_steps and trend.has_exploded:
+        return f"the mean loss rose from {trend.lowest:.2f} to {trend.mean:.2f}"
+    return ""
+
+
+def step_back(prepared: Prepared, training: Training) -> Training:
+    """Weights, average and optimizer of the last good checkpoint, or of the beginning if there was none yet.
+
+    The counters are not taken back, so that the batches go on behind the bad place and no update has a number twice.
+
+    Raises:
+        FolderError: that checkpoint and all before it are gone or damaged.
+    """
+    counters = training.counters
+    if counters.anchor:
+        restored = restore(training, _at_most(prepared, counters.anchor), prepared.identity)
+    else:
+        restored = begin(prepared.config, prepared.src.vocab_size, prepared.tgt.vocab_size)
+    return restored.at(
+        replace(
+            counters,
+            bad_steps=0,
+            trend=counters.trend.anew(),
+            steps_back=counters.steps_back + 1,
+            rate_factor=counters.rate_factor * SLOWER,
+        )
+    )
+
+
+def _at_most(prepared: Prepared, step: int) -> Checkpoint:
+    for found in checkpoint.scan(prepared.folder.checkpoints):
+        if isinstance(found, Checkpoint) and found.step <= step:
+            return found
+    raise FolderError(f"no checkpoint up to update {step:,} in {prepared.folder.checkpoints} is sound; restore one")

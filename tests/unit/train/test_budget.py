@@ -1,0 +1,190 @@
+"""A training that fits into a given time: what is planned, and what the clock ends."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.config import TrainConfig
+from dragoman.errors import ConfigError
+from dragoman.store.folder import ModelFolder
+from dragoman.train import budget, costs
+from dragoman.train.budget import Budget, Fit, affordable, fit
+from dragoman.train.clock import Clock
+from dragoman.train.costs import Costs
+from dragoman.train.loop import Loop
+from dragoman.train.prepare import Plan, Prepared
+from trainings import Silent, corpus, prepared_in
+
+QUICK = Costs(begin=0.5, update=0.1, validation=2.0, save=0.2, picture=0.3)
+
+
+class Stopped(Clock):
+    """Shows the same time until it is moved, or moves by itself whenever somebody looks."""
+
+    def __init__(self, shown: float = 0.0, each: float = 0.0) -> None:
+        super().__init__()
+        self.shown = shown
+        self.each = each
+
+    @property
+    def seconds(self) -> float:
+        """As it was told."""
+        self.shown += self.each
+        return self._before + self.shown
+
+
+TRAIN = TrainConfig(save_every=1000, validate_every=50)
+SET = frozenset({"validate_every"})
+
+
+def test_as_many_updates_as_fit() -> None:
+    fitted = fit(1800.0, QUICK, TRAIN)
+    spent = QUICK.begin + fitted.steps * QUICK.update + 10 * QUICK.validation + QUICK.end - QUICK.validation
+    saving = fitted.steps / fitted.save_every * QUICK.save
+    assert 1800 < spent < spent + saving < 1.035 * 1800, "a few more are planned than fit"
+    assert fitted.steps == 10 * fitted.validate_every
+    assert fitted.save_every == 1000
+
+
+@pytest.mark.parametrize(("left", "looks"), [(1800.0, 10), (100.0, 7), (40.0, 3), (20.0, 1), (8.0, 1)])
+def test_short_trainings_are_looked_at_and_saved_less_often(left: float, looks: int) -> None:
+    fitted = fit(left, QUICK, TRAIN)
+    assert fitted.steps == looks * fitted.validate_every
+    assert fitted.save_every <= 1000
+    assert fitted.steps // fitted.save_every * QUICK.save <= max(0.04 * left, QUICK.save)
+
+
+def test_in_short_trainings_fewer_pairs_are_looked_at() -> None:
+    assert affordable(1000, 1800.0, QUICK) == 1000
+    assert affordable(1000, 40.0, QUICK) == 300
+    assert affordable(1000, 4.0, QUICK) == affordable(1000, -4.0, QUICK) == budget.LEAST_PAIRS
+    assert affordable(20, 4.0, QUICK) == 20
+
+
+def test_the_user_s_interval_stays() -> None:
+    fitted = fit(1800.0, QUICK, TRAIN, SET)
+    assert fitted.validate_every == 50
+    assert fitted.steps == pytest.approx(1.03 * 1800 / (0.1 + 2.0 / 50), rel=0.01)
+    assert fit(1800.0, QUICK, TRAIN.model_copy(update={"save_every": 7}), frozenset({"save_every"})).save_every == 7
+
+
+@pytest.mark.parametrize("left", [3.0, 1.0, 0.0, -5.0])
+@pytest.mark.parametrize("fixed", [frozenset(), SET])
+def test_too_late(left: float, fixed: frozenset[str]) -> None:
+    assert fit(left, QUICK, TRAIN, fixed).steps == 0
+
+
+def begun(root: Path, plan: Plan | None, watcher: Silent | None = None, **values: Any) -> Prepared:
+    root.mkdir(exist_ok=True)
+    train = corpus(root, 60)
+    return prepared_in(root / "m", train, train, watcher, plan, **values)
+
+
+@pytest.fixture
+def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Nothing is measured; for how long it would have been."""
+    asked: list[float] = []
+    monkeypatch.setattr(budget, "measure", lambda _, seconds: asked.append(seconds) or QUICK)
+    return asked
+
+
+def test_it_is_written_down(tmp_path: Path, rehearsed: list[float]) -> None:
+    watcher = Silent()
+    free = {"train__steps": None, "train__warmup_steps": None, "train__schedule": None}
+    config = begun(tmp_path, Budget(1800.0, Stopped(100.0)), watcher, **free).config.train
+    assert rehearsed == [36.0]
+    steps, every = config.steps, config.validate_every
+    assert Fit(steps, every, config.save_every) == fit(1700.0, QUICK, TrainConfig(save_every=300))
+    assert (config.budget, config.schedule) == (1800.0, "cosine")
+    assert config.ema_decay == min(0.99, 1 - 20 / steps)
+    [said] = [text for text in watcher.messages if text.startswith("30 min: ")]
+    assert f" {steps:,} updates of about " in said
+    assert said.endswith(f" epochs), validation every {every:,}")
+
+
+def test_a_short_training_has_a_short_average(tmp_path: Path, rehearsed: list[float]) -> None:
+    config = begun(tmp_path, Budget(20.0, Stopped()), train__steps=None).config.train
+    assert config.steps < 200
+    assert config.ema_decay == pytest.approx(1 - 20 / config.steps, abs=1e-5)
+
+
+def test_the_same_command_goes_on(tmp_path: Path, rehearsed: list[float]) -> None:
+    first = begun(tmp_path, Budget(60.0, Stopped()), train__steps=None)
+    watcher = Silent()
+    again = begun(tmp_path, Budget(60.0, Stopped()), watcher, train__steps=None)
+    assert len(rehearsed) == 1
+    assert (again.config, again.identity, watcher.messages) == (first.config, first.identity, [])
+    more = begun(tmp_path, Budget(120.0, Stopped()), watcher, train__steps=None)
+    assert watcher.messages == [f"the schedule stays as it was begun: {first.config.train.steps} updates"]
+    assert (more.config.train.budget, more.identity) == (120.0, first.identity)
+
+
+def test_what_the_user_sets_stays(tmp_path: Path, rehearsed: list[float]) -> None:
+    plan = Budget(60.0, Stopped(), frozenset({"validate_every"}))
+    config = begun(tmp_path, plan, train__steps=None, train__schedule="linear", train__validate_every=33).config.train
+    assert (config.schedule, config.validate_every) == ("linear", 33)
+    wanted = TrainConfig(save_every=300, validate_every=33)
+    assert config.steps == fit(60.0, QUICK, wanted, plan.fixed).steps
+
+
+def test_no_time_to_train(tmp_path: Path, rehearsed: list[float]) -> None:
+    with pytest.raises(ConfigError, match="--budget: 1 min 30 s leave no time to train; 88 s went into preparing"):
+        begun(tmp_path, Budget(90.0, Stopped(88.0)), train__steps=None)
+    assert not ModelFolder(tmp_path / "m").config.exists()
+
+
+def test_everything_is_measured(tmp_path: Path) -> None:
+    prepared = begun(tmp_path, None)
+    before = {path: path.read_bytes() for path in prepared.folder.root.rglob("*") if path.is_file()}
+    measured = costs.measure(prepared, 0.01)
+    assert min(measured.begin, measured.update, measured.validation, measured.save) > 0
+    assert measured.end >= measured.validation + measured.save
+    costs.write(prepared.folder, measured)
+    assert costs.read(prepared.folder) == measured
+    after = {path: path.read_bytes() for path in prepared.folder.root.rglob("*") if path.is_file()}
+    assert {path: content for path, content in after.items() if path.name != costs.COSTS} == before
+
+
+def test_a_disturbance_is_not_measured() -> None:
+    assert costs._undisturbed([1.0, 1.2, 1.4]) == pytest.approx(1.2)
+    assert costs._undisturbed([*[3.0] * 20, *[1.0] * 60]) == pytest.approx(1.0)
+    assert costs._undisturbed([1.0, 2.0] * 30) == pytest.approx(1.5, rel=0.05)
+
+
+def test_the_clock_ends_it(tmp_path: Path) -> None:
+    """At 100 s with a reading every 2; it is validated and kept, and there is nothing left to do afterwards."""
+    watcher = Silent()
+    prepared = begun(tmp_path, None, train__steps=500, train__validate_every=400, train__budget=100.0)
+    counters = Loop(prepared, watcher, Stopped(each=2.0)).run(lambda: 0).counters
+    assert 10 < counters.step < 50
+    assert counters.looked == counters.best_step == counters.step
+    assert 90 < counters.seconds < 110
+    assert f"the 1 min 40 s are over after update {counters.step} of 500" in watcher.messages
+    assert prepared.folder.weights.exists()
+    again = Silent()
+    resumed = Loop(prepared, again, Stopped()).run(lambda: 0).counters
+    assert resumed == counters
+    assert again.looks == []
+
+
+def test_the_end_is_reserved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "read", lambda _: Costs(validation=60.0))
+    prepared = begun(tmp_path, None, train__steps=500, train__validate_every=400, train__budget=100.0)
+    clock = Stopped(each=1.0)
+    assert Loop(prepared, Silent(), clock).run(lambda: 0).counters.step < 40
+
+
+def test_earlier_commands_count(tmp_path: Path) -> None:
+    prepared = begun(tmp_path, None, train__steps=500, train__validate_every=400, train__budget=100.0)
+    left = iter(range(5, -1, -1))
+    first = Loop(prepared, Silent(), Stopped(70.0)).run(lambda: 0 if next(left) else 15)
+    assert first.counters.seconds == 70.0
+    second = Loop(prepared, Silent(), Stopped(each=2.0)).run(lambda: 0)
+    assert second.counters.step - first.counters.step < 15
+    assert second.counters.seconds > 90
+
+
+def test_without_a_budget_the_clock_does_not_matter(tmp_path: Path) -> None:
+    prepared = begun(tmp_path, None)
+    assert Loop(prepared, Silent(), Stopped(1e9)).run(lambda: 0).counters.step == 4

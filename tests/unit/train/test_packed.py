@@ -1,0 +1,242 @@
+"""The fused update against PyTorch's: loss, every gradient, dropout, the optimizer; and what is refused."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dragoman.config import Config, merge
+from dragoman.data.batch import Batch, collate
+from dragoman.engine.library import open_library
+from dragoman.errors import EngineError
+from dragoman.loss import token_loss
+from dragoman.model.dropout import Dropout
+from dragoman.model.families import EncoderDecoder
+from dragoman.train.packed import Packed
+from dragoman.train.path import FusedPath, PlainPath, choose
+from dragoman.train.state import Training, begin
+
+VOCAB, LONGEST = 104, 40
+SIZES = {"d_model": 64, "num_heads": 2, "d_ff": 96, "num_encoder_layers": 2, "num_decoder_layers": 2}
+SHAPES = [
+    {"norm_first": norm_first, "activation": activation, "positions": positions, "tied": tied}
+    for norm_first, (activation, positions, tied) in itertools.product(
+        (True, False),
+        (
+            ("relu", "sinusoidal", "three-way"),
+            ("gelu", "learned", "output"),
+            ("swiglu", "sinusoidal_half", "none"),
+            ("geglu", "learned", "three-way"),
+        ),
+    )
+]
+
+
+def config(train: dict[str, Any] | None = None, **model: Any) -> Config:
+    """Settings of a small model."""
+    return merge([{"model": {**SIZES, "max_positions": 64, **model}, "train": train or {}, "data": {"max_length": 39}}])
+
+
+def pairs(count: int, seed: int = 5) -> Batch:
+    """Random pairs of 1 to 30 tokens."""
+    draws = np.random.default_rng(seed)
+    sides = [draws.integers(3, VOCAB, draws.integers(1, 30)).tolist() for _ in range(2 * count)]
+    return collate(list(zip(sides[::2], sides[1::2], strict=True)))
+
+
+def training(settings: Config) -> Training:
+    """A training whose vectors are not all zeros and ones."""
+    begun = begin(settings, VOCAB, VOCAB)
+    draws = torch.Generator().manual_seed(4)
+    for model in (begun.model, begun.average):
+        draws.manual_seed(4)
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.data += 0.1 * torch.randn(parameter.shape, generator=draws)
+    return begun
+
+
+def packed(begun: Training, settings: Config) -> Packed:
+    """The fused update of ``begun``."""
+    return Packed(begun.model, begun.average, begun.optimizer, settings.model, settings.train, LONGEST)
+
+
+def gradients(model: nn.Module) -> dict[str, Tensor]:
+    """A copy of every gradient."""
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def reference(model: EncoderDecoder, batch: Batch, smoothing: float = 0.1) -> tuple[float, dict[str, Tensor]]:
+    """Loss and gradients by PyTorch."""
+    model.zero_grad()
+    logits = model(batch.src, batch.src_mask, batch.tgt_in)
+    loss = token_loss(logits, batch.tgt_out, batch.tgt_mask, smoothing) / batch.tgt_tokens
+    loss.backward()  # type: ignore[no-untyped-call]
+    return loss.item(), gradients(model)
+
+
+def assert_same(found: dict[str, Tensor], wanted: dict[str, Tensor], error: float, cosine: float) -> None:
+    """Each gradient as long as the other and in its direction.
+
+    A bias of the keys has none: it moves all scores of a query alike; what is found there is rounding.
+    """
+    assert found.keys() == wanted.keys()
+    for name, right in wanted.items():
+        left = found[name]
+        if name.endswith("key_value.bias"):
+            left, right = left.chunk(2)[1], right.chunk(2)[1]
+        assert float((left - right).norm()) <= error * float(right.norm()), name
+        assert float(nn.functional.cosine_similarity(left.flatten(), right.flatten(), 0)) >= cosine, name
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape.values())))
+@pytest.mark.parametrize("threads", [1, 2])
+def test_gradients_are_those_of_pytorch(shape: dict[str, Any], threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    settings = config(dropout=0.0, **shape)
+    begun, batch = training(settings), pairs(60)
+    loss, wanted = reference(begun.model, batch)
+    fused = packed(begun, settings)
+    assert fused.accumulate([batch], batch.tgt_tokens, 1) == pytest.approx(loss, rel=1e-5)
+    assert_same(gradients(begun.model), wanted, 2e-5, 0.999999)
+    squares = sum(float(gradient.double().square().sum()) for gradient in gradients(begun.model).values())
+    assert fused.norm() == pytest.approx(squares**0.5, rel=1e-5)
+
+
+class DrawnMask(nn.Module):
+    """Dropout with the masks that the kernels draw for one place in the model."""
+
+    def __init__(self, site: int, seed: int, dropped: int, mask: Tensor) -> None:
+        super().__init__()
+        self.site, self.seed, self.dropped, self.mask = site, seed, dropped, mask
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x`` times the mask, rows being counted over the real tokens of the batch."""
+        factors = np.empty((int(self.mask.sum()), x.shape[-1]), np.float32)
+        open_library().dragoman_dropout(self.seed, self.site, self.dropped, 0, *factors.shape, factors.ctypes.data)
+        return x * torch.zeros_like(x).masked_scatter(self.mask[..., None], torch.from_numpy(factors))
+
+
+def dropouts(model: EncoderDecoder) -> Iterator[tuple[nn.Module, str, bool]]:
+    """Each dropout in the order of the kernels: its owner, its name, whether it stands on the source's side."""
+    yield model.src_embedding, "dropout", True
+    yield model.tgt_embedding, "dropout", False
+    for is_source, stack in ((True, model.encoder), (False, model.decoder)):
+        for layer in stack.layers:
+            for name in ("self_attention_residual", "cross_attention_residual", "feed_forward_residual"):
+                if name in dict(layer.named_children()):
+                    yield getattr(layer, name), "dropout", is_source
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_gradients_with_dropout_are_those_of_pytorch_with_the_same_masks(norm_first: bool) -> None:
+    settings = config(dropout=0.3, norm_first=norm_first)
+    begun, batch = training(settings), pairs(40)
+    fused = packed(begun, settings)
+    loss = fused.accumulate([batch], batch.tgt_tokens, 9)
+    found = gradients(begun.model)
+    for site, (owner, name, is_source) in enumerate(dropouts(begun.model)):
+        mask = batch.src_mask if is_source else batch.tgt_mask
+        setattr(owner, name, DrawnMask(site, Packed.drawn(9, 0), Dropout(0.3).dropped, mask))
+    wanted_loss, wanted = reference(begun.model, batch)
+    assert loss == pytest.approx(wanted_loss, rel=1e-5)
+    assert_same(found, wanted, 3e-5, 0.999999)
+
+
+def test_masks_are_as_dense_as_asked_and_differ_by_row_site_and_seed() -> None:
+    def drawn(seed: int, site: int, rate: float = 0.25) -> np.ndarray:
+        out = np.empty((2000, 80), np.float32)
+        open_library().dragoman_dropout(seed, site, Dropout(rate).dropped, 0, *out.shape, out.ctypes.data)
+        return out
+
+    one = drawn(1, 0)
+    assert set(np.unique(one)) == {np.float32(0), np.float32(1 / 0.75)}
+    kept = one > 0
+    assert abs(kept.mean() - 0.75) < 0.004
+    assert np.abs(kept.mean(0) - 0.75).max() < 0.06
+    for other in (drawn(2, 0) > 0, drawn(1, 1) > 0, np.roll(kept, 1, axis=0), np.roll(kept, 1, axis=1)):
+        agreement = (kept == other).mean()
+        assert abs(agreement - (0.75**2 + 0.25**2)) < 0.006
+
+
+def test_products_of_halves_are_close() -> None:
+    settings = config({"precision": "bfloat16"}, dropout=0.0, norm_first=True)
+    begun, batch = training(settings), pairs(60)
+    loss, wanted = reference(begun.model, batch)
+    fused = packed(begun, settings)
+    assert fused.accumulate([batch], batch.tgt_tokens, 1) == pytest.approx(loss, rel=2e-3)
+    assert_same(gradients(begun.model), wanted, 0.05, 0.9992)
+
+
+def test_small_batches_add_up_to_a_big_one() -> None:
+    settings = config(dropout=0.0)
+    begun, batches = training(settings), [pairs(10, 1), pairs(25, 2), pairs(1, 3)]
+    total = sum(batch.tgt_tokens for batch in batches)
+    losses, parts = zip(*(reference(begun.model, batch) for batch in batches), strict=True)
+    shares = [batch.tgt_tokens / total for batch in batches]
+    loss = packed(begun, settings).accumulate(batches, total, 1)
+    assert loss == pytest.approx(sum(share * each for share, each in zip(shares, losses, strict=True)), rel=1e-5)
+    wanted = {name: sum(share * part[name] for share, part in zip(shares, parts, strict=True)) for name in parts[0]}
+    assert_same(gradients(begun.model), wanted, 2e-5, 0.999999)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_updates_are_those_of_adamw_and_of_the_average(decay: float) -> None:
+    # A large epsilon: else Adam makes whole steps of gradients that are hardly more than rounding.
+    settings = config({"weight_decay": decay, "ema_decay": 0.9, "clip_norm": 0.5, "adam_epsilon": 1e-3}, dropout=0.0)
+    begun, other = training(settings), training(settings)
+    fused, plain = FusedPath(begun, settings), PlainPath(other, settings)
+    for step in range(1, 6):
+        batch = pairs(20, step)
+        for path in (fused, plain):
+            path.update(path.gradient([batch], step), 3e-3, step)
+    for mine, theirs in ((begun.model, other.model), (begun.average, other.average)):
+        for (name, left), right in zip(mine.named_parameters(), theirs.parameters(), strict=True):
+            if name.endswith("key_value.bias"):
+                left, right = left.chunk(2)[1], right.chunk(2)[1]
+            assert torch.allclose(left, right, atol=1e-5), name
+    assert {float(state["step"]) for state in begun.optimizer.state.values()} == {5.0}
+
+
+def test_loss_alone_is_without_dropout_and_changes_nothing() -> None:
+    settings = config(dropout=0.5)
+    begun, batch = training(settings), pairs(30)
+    fused = packed(begun, settings)
+    begun.model.eval()
+    logits = begun.model(batch.src, batch.src_mask, batch.tgt_in)
+    wanted = token_loss(logits, batch.tgt_out, batch.tgt_mask).item()
+    assert fused.loss(batch, 0.0) == pytest.approx(wanted, rel=1e-5)
+    assert all(not gradient.any() for gradient in gradients(begun.model).values())
+
+
+def test_what_the_kernels_do_not_fit_is_trained_by_pytorch() -> None:
+    told: list[str] = []
+    settings = config(d_model=40, num_heads=2)
+    assert isinstance(choose(training(settings), settings, told.append), PlainPath)
+    assert "d_model / num_heads is 20" in told[0]
+    forced = config({"backend": "native"}, d_model=40, num_heads=2)
+    with pytest.raises(EngineError, match="not a multiple of 16"):
+        choose(training(forced), forced, told.append)
+    plain = config({"backend": "torch"})
+    assert isinstance(choose(training(plain), plain, told.append), PlainPath)
+    assert isinstance(choose(training(config()), config(), told.append), FusedPath)
+    assert len(told) == 1
+
+
+def test_a_pair_that_is_too_long_is_refused_in_words() -> None:
+    settings = config()
+    long = collate([([5] * 50, [6])])
+    with pytest.raises(EngineError, match="the source of pair 0 has 51 tokens; 1 to 40 are possible"):
+        packed(training(settings), settings).accumulate([long], 2, 1)
+
+
+def test_lack_of_memory_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = config()
+    fused = packed(training(settings), settings)
+    monkeypatch.setattr("dragoman.train.packed.last_error", lambda _: "out of memory")
+    with pytest.raises(MemoryError):
+        fused.accumulate([collate([([5] * 50, [6])])], 2, 1)
