@@ -12,7 +12,7 @@ LIBRARY = $(ROOM)/native/libdragoman.so
 SANITIZED = build/native-sanitized
 AARCH64 = build/native-aarch64
 
-.PHONY: demo test test-all check fix native-test native-aarch64 clean
+.PHONY: demo test test-all test-reliability check fix native-test native-aarch64 clean
 
 demo: $(READY)  ## make a translator from our own sentences and use it, in about two minutes
 	$(BIN)/dragoman demo
@@ -25,6 +25,9 @@ test: $(LIBRARY)  ## everything that is quick: style, types, contracts, the engi
 
 test-all: $(LIBRARY)  ## the slow stories too
 	$(BIN)/python -m pytest -n 2
+
+test-reliability: $(LIBRARY)  ## kills, faults and attacks by the hundred, some hours; see docs/notes/0010-reliability.md
+	$(BIN)/python -m pytest -m reliability
 
 check: $(READY)  ## style, types, and who may import whom
 	$(BIN)/ruff check .

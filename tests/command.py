@@ -83,8 +83,11 @@ class Child:
             os.kill(self.pid, number)
 
     def wait(self) -> int:
-        """Its exit code; that of a process ended by a signal is the signal's number, negative."""
-        return int(self.nursery.ask({"wait": self.pid}))
+        """Its exit code; that of a process ended by a signal is the signal's number, negative.
+
+        It is killed if it takes too long.
+        """
+        return int(self.nursery.ask({"wait": self.pid, "patience": PATIENCE}))
 
     def wait_for(self, text: str) -> None:
         """Wait until ``text`` stands in its log."""
@@ -110,10 +113,11 @@ class Nursery:
     ) -> None:
         self._process.communicate()
 
-    def start(self, log: Path, *arguments: object) -> Child:
-        """Run a command."""
+    def start(self, log: Path, *arguments: object, **conditions: Any) -> Child:
+        """Run a command, under conditions that `conditions.impose` knows; without any there is also a picture."""
         log.touch()
-        pid = self.ask({"start": ["dragoman", *map(str, arguments)], "log": str(log)})
+        told = conditions or {"picture": True}
+        pid = self.ask({"start": ["dragoman", *map(str, arguments)], "log": str(log), "conditions": told})
         return Child(int(pid), log, self)
 
     def ask(self, request: dict[str, Any]) -> str:

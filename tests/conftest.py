@@ -5,11 +5,18 @@ tests run: ``--jaxtyping-packages`` in ``pyproject.toml`` hooks into their impor
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from command import Nursery
+
+pytest_plugins = ["goals"]
 
 settings.register_profile("dragoman", deadline=None, derandomize=True, print_blob=False)
 
@@ -27,3 +34,12 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no data in {folder}; set DRAGOMAN_DATA to the folder that holds multi30k/")
     return folder
+
+
+@pytest.fixture(scope="session")
+def nursery() -> "Iterator[Nursery]":
+    """Where commands that will be killed are born."""
+    from command import Nursery
+
+    with Nursery() as made:
+        yield made

@@ -33,6 +33,19 @@ TINY: dict[str, Any] = {
 }
 
 
+SMALL: dict[str, Any] = {
+    "model__d_model": 32,
+    "model__d_ff": 32,
+    "text__bpe_dropout": 0.2,
+    "data__batch_tokens": 16,
+    "train__accumulate": 3,
+    "train__save_every": 4,
+    "train__validate_every": 50,
+    "train__validate_limit": 1,
+}
+"""Sizes that the kernels can train; two or three pairs a batch, three batches an update."""
+
+
 @dataclass(frozen=True)
 class Digits:
     """Files ``train.src``, ``train.tgt``, ``valid.*``, ``test.*``, ``recipe.toml`` and a trained translator."""
@@ -100,6 +113,13 @@ def prepared_in(
     sources = Sources(open_corpus(train), open_corpus(valid) if valid else None)
     layers = [read_setting(setting) for setting in settings(**wanted) if setting != "--set"]
     return prepare(ModelFolder.create(root), sources, layers, watcher or Silent(), plan)
+
+
+def fresh(root: Path, pairs: int, **values: Any) -> Prepared:
+    """A training of `SMALL` sizes before its first update, its corpus beside it."""
+    root.mkdir()
+    files = corpus(root, pairs)
+    return prepared_in(root / "m", files, files, **{**SMALL, **values})
 
 
 def fingerprint(root: Path) -> dict[str, str]:

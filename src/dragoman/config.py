@@ -131,10 +131,14 @@ class TrainConfig(Section):
     "Validations without a better score before stopping early; 0 never stops early."
     threads: Annotated[int, Field(ge=0, le=4096)] = 0
     "CPU threads; 0 takes what PyTorch finds. Bit-exact resuming needs the same number."
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    "Where: auto takes a GPU if PyTorch finds one, and PyTorch's operations there."
+    sharded: bool = False
+    "Several workers keep a part of the weights each, for a model that fits no single one; slower than a copy in each."
     backend: Literal["auto", "native", "torch"] = "auto"
     "Who computes the updates: the CPU kernels, or PyTorch's operations; auto takes the kernels where it can."
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    "What factors of matrix products are rounded to, the rest stays float32; auto: bfloat16 where a CPU has tiles for it."
+    "What factors of matrix products are rounded to, the rest stays float32; auto: bfloat16 on GPUs and tiles of a CPU."
     max_bad_steps: Annotated[int, Field(ge=1, le=1000)] = 10
     "Consecutive updates with a loss or gradient that is not finite before stepping back; each is skipped and counted."
     tensorboard: bool = False
@@ -148,6 +152,13 @@ class TrainConfig(Section):
         if isinstance(values, Mapping) and isinstance(values.get("adam_betas"), list):
             return {**values, "adam_betas": tuple(values["adam_betas"])}
         return values
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.backend == "native" and (self.device == "cuda" or self.sharded):
+            key = "train.sharded=true" if self.sharded else 'train.device="cuda"'
+            raise ValueError(f'train.backend="native" computes on CPUs with whole weights, not with {key}; use "torch"')
+        return self
 
 
 class SearchConfig(Section):

@@ -16,6 +16,7 @@ import pytest
 from dragoman.errors import FolderError
 from dragoman.store import checkpoint, files, records, tensors
 from dragoman.store.files import Chunks
+from goals import Trials
 
 LIMIT = 500
 """More operations than any save here has."""
@@ -64,6 +65,7 @@ SCENES = {
 }
 
 
+@pytest.mark.goal("A2")
 @pytest.mark.parametrize("scene", SCENES)
 def test_killed_at_every_operation(
     scene: str, tmp_path: Path, killer: Any, on_disk: Any, repair: Any, killed: Any
@@ -92,6 +94,7 @@ def test_killed_at_every_operation(
     assert_clean(folder, after)
 
 
+@pytest.mark.goal("A2")
 def test_killed_twice(tmp_path: Path, killer: Any, on_disk: Any, repair: Any, killed: Any) -> None:
     """Whatever the first death leaves behind, a second one during the next save of the same step does no harm."""
     rng = random.Random(1)
@@ -108,6 +111,7 @@ def test_killed_twice(tmp_path: Path, killer: Any, on_disk: Any, repair: Any, ki
         assert load(folder) == 4
 
 
+@pytest.mark.goal("A4")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EDQUOT, errno.EROFS])
 @pytest.mark.parametrize("forever", [False, True], ids=["once", "from then on"])
 def test_error_at_every_operation(
@@ -144,24 +148,26 @@ def attempt(folder: Path) -> tuple[checkpoint.Saved | None, str]:
         return None, str(error)
 
 
-def test_power_loss(tmp_path: Path, powerless: Any, on_disk: Any, repair: Any, killed: Any) -> None:
+@pytest.mark.goal("A3")
+def test_power_loss(trials: Trials, tmp_path: Path, powerless: Any, on_disk: Any, repair: Any, killed: Any) -> None:
     """What was reported as saved is there after the power failed at any operation, whatever was not written yet."""
-    rng = random.Random(3)
-    for trial in range(200):
-        folder, rest, reported = tmp_path / f"{trial}", tmp_path / f"{trial}-after", 0
-        folder.mkdir()
-        disk = on_disk(powerless(folder, rng.randint(1, 210)))
-        try:
-            for step in (1, 2, 3, 3):
-                save(folder, step, keep=rng.choice([1, 2]))
-                reported = step
-        except killed:
-            pass
-        repair()
-        disk.after_power_loss(rest, rng)
-        assert load(rest) in (reported, reported + 1), f"trial {trial}"
-        save(rest, 9, keep=1)
-        assert_clean(rest, [9])
+    for trial in trials:
+        with trial:
+            rng, reported = trial.draws, 0
+            folder, rest = tmp_path / f"{trial.number}", tmp_path / f"{trial.number}-after"
+            folder.mkdir()
+            disk = on_disk(powerless(folder, rng.randint(1, 210)))
+            try:
+                for step in (1, 2, 3, 3):
+                    save(folder, step, keep=rng.choice([1, 2]))
+                    reported = step
+            except killed:
+                pass
+            repair()
+            disk.after_power_loss(rest, rng)
+            assert load(rest) in (reported, reported + 1)
+            save(rest, 9, keep=1)
+            assert_clean(rest, [9])
 
 
 def test_power_loss_notices_a_missing_fsync(
@@ -181,25 +187,29 @@ def test_power_loss_notices_a_missing_fsync(
     assert lost > 5
 
 
-def test_atomic_write_under_power_loss(tmp_path: Path, powerless: Any, on_disk: Any, repair: Any, killed: Any) -> None:
-    rng = random.Random(5)
-    for trial in range(200):
-        folder, rest, reported = tmp_path / f"{trial}", tmp_path / f"{trial}-after", b""
-        folder.mkdir()
-        disk = on_disk(powerless(folder, rng.randint(1, 30)))
-        try:
-            for content in (b"old" * 50, b"new" * 70, b"last" * 20):
-                attempt = content
-                files.write_atomic(folder / "config.toml", content)
-                reported = content
-        except killed:
-            pass
-        repair()
-        disk.after_power_loss(rest, rng)
-        there = (rest / "config.toml").read_bytes() if (rest / "config.toml").exists() else b""
-        assert there in (reported, attempt)
+@pytest.mark.goal("A3")
+def test_atomic_write_under_power_loss(
+    trials: Trials, tmp_path: Path, powerless: Any, on_disk: Any, repair: Any, killed: Any
+) -> None:
+    for trial in trials:
+        with trial:
+            folder, rest, reported = tmp_path / f"{trial.number}", tmp_path / f"{trial.number}-after", b""
+            folder.mkdir()
+            disk = on_disk(powerless(folder, trial.draws.randint(1, 30)))
+            try:
+                for content in (b"old" * 50, b"new" * 70, b"last" * 20):
+                    attempt = content
+                    files.write_atomic(folder / "config.toml", content)
+                    reported = content
+            except killed:
+                pass
+            repair()
+            disk.after_power_loss(rest, trial.draws)
+            there = (rest / "config.toml").read_bytes() if (rest / "config.toml").exists() else b""
+            assert there in (reported, attempt)
 
 
+@pytest.mark.goal("A5")
 @pytest.mark.parametrize("announced", [True, False], ids=["disk", "quota"])
 def test_tiny_disk(announced: bool, tmp_path: Path, small_disk: Any, on_disk: Any, repair: Any) -> None:
     """Where three checkpoints fit, fifty saves that keep two succeed, and there is always a complete one."""
@@ -217,6 +227,7 @@ def test_tiny_disk(announced: bool, tmp_path: Path, small_disk: Any, on_disk: An
     assert_clean(folder, [49, 50])
 
 
+@pytest.mark.goal("A5")
 @pytest.mark.parametrize("announced", [True, False], ids=["disk", "quota"])
 def test_disk_too_small(announced: bool, tmp_path: Path, small_disk: Any, on_disk: Any, repair: Any) -> None:
     prepare(tmp_path, [1, 2])
@@ -244,6 +255,7 @@ except FolderError as error:
 """
 
 
+@pytest.mark.goal("A4")
 def test_file_size_limit_of_the_system(tmp_path: Path) -> None:
     """``ulimit -f``: the real system refuses a write half way."""
     save(tmp_path, 1)
@@ -273,6 +285,7 @@ for step in range(int(sys.argv[2]), 1_000_000):
 """
 
 
+@pytest.mark.goal("A1")
 def test_kill_9_at_random_times(tmp_path: Path) -> None:
     """A real process under a real SIGKILL: what it reported is there, and the next one goes on from it."""
     rng, reported = random.Random(7), 0

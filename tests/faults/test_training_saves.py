@@ -57,6 +57,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return end(prepared)
 
 
+@pytest.mark.goal("A4")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO])
 def test_an_outage_is_lived_through(
     number: int, tmp_path: Path, failing: Any, on_disk: Any, repair: Any, undisturbed: dict[str, bytes]
@@ -89,6 +90,7 @@ def test_a_best_model_that_cannot_be_kept_is_not_called_the_best(
     assert any("best model of update 4 not saved" in text for text in story.messages)
 
 
+@pytest.mark.goal("A4")
 def test_a_last_save_that_fails_is_an_error(
     tmp_path: Path, failing: Any, on_disk: Any, repair: Any, undisturbed: dict[str, bytes]
 ) -> None:
@@ -112,6 +114,7 @@ def test_a_save_at_a_signal_is_a_last_one(tmp_path: Path, failing: Any, on_disk:
     assert newest(prepared).step == 2
 
 
+@pytest.mark.goal("A4")
 def test_too_many_failures_in_a_row_stop_it(
     tmp_path: Path, failing: Any, on_disk: Any, repair: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

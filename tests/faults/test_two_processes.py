@@ -33,6 +33,7 @@ def line(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline().strip()
 
 
+@pytest.mark.goal("A12")
 def test_simultaneous_starts(tmp_path: Path) -> None:
     (tmp_path / "training").mkdir()
     path = tmp_path / "training" / "lock"
@@ -48,6 +49,7 @@ def test_simultaneous_starts(tmp_path: Path) -> None:
             second.kill()
 
 
+@pytest.mark.goal("A12")
 def test_second_start_names_the_owner_and_kill_9_frees(tmp_path: Path) -> None:
     (tmp_path / "training").mkdir()
     path = tmp_path / "training" / "lock"

@@ -21,7 +21,7 @@ OPTIONS = {
     "check": {"--valid", "--test", "--config", "-c", "--set", "-s", "--estimate", "--no-estimate", "--json"},
     "train": {
         *("--out", "-o", "--valid", "--config", "-c", "--set", "-s", "--licence", "--accept-changed-data"),
-        *("--budget", "--epochs", "--steps"),
+        *("--budget", "--epochs", "--steps", "--explain"),
     },
     "watch": {"--port"},
     "translate": {

@@ -4,12 +4,11 @@ import fcntl
 import os
 import random
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from command import PYTHON_M, Nursery, write_lines
+from command import PYTHON_M, write_lines
 from trainings import Digits
 
 LONGEST = 5
@@ -79,10 +78,3 @@ def _make(digits: Digits) -> None:
     assert ran.returncode == 0, ran.stderr.decode()
     assert ran.stdout == b""
     (digits.folder / "log").write_bytes(ran.stderr)
-
-
-@pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    """Where commands that will be killed are born."""
-    with Nursery() as made:
-        yield made

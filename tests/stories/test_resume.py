@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from command import Nursery, Ran, call, settings
+from dragoman.data.batch import Batch
 from dragoman.errors import ConfigError, FolderError, TrainingError
 from dragoman.loss import token_loss
 from dragoman.store import lock, tensors
 from dragoman.store.folder import ModelFolder
 from dragoman.train import step, validation
 from dragoman.train.loop import Loop
-from dragoman.train.path import FusedPath
 from dragoman.train.prepare import Prepared
 from dragoman.train.validation import mean_loss
 from trainings import TINY, Silent, check_order, corpus, fingerprint, prepared_in
@@ -65,12 +65,12 @@ def watch(patch: pytest.MonkeyPatch) -> list[list[Any]]:
     """The ids of every batch that is learned from, from now on."""
     seen: list[list[Any]] = []
 
-    def watched(path: FusedPath, group: Any, seed: int) -> Any:
-        seen.extend([batch.src.tolist(), batch.tgt_out.tolist()] for batch in group)
-        return gradient(path, group, seed)
+    def watched(running: Loop, batches: list[Batch], step: int) -> Any:
+        seen.extend([batch.src.tolist(), batch.tgt_out.tolist()] for batch in batches)
+        return learn(running, batches, step)
 
-    gradient = FusedPath.gradient
-    patch.setattr(FusedPath, "gradient", watched)
+    learn = Loop._backpropagate
+    patch.setattr(Loop, "_backpropagate", watched)
     return seen
 
 
@@ -99,6 +99,7 @@ def straight(few: Files, tmp_path_factory: pytest.TempPathFactory) -> Course:
     return Course(batches, fingerprint(prepared.folder.root))
 
 
+@pytest.mark.goal("A7")
 @pytest.mark.parametrize("stops", [[1] * UPDATES, [1], [4, 1], [UPDATES - 1]], ids=["every", "1", "4 and 5", "last"])
 def test_stopped_after_an_update(
     few: Files, straight: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: list[int]
@@ -194,6 +195,7 @@ def _seed() -> int:
     return time.time_ns() % 2**32
 
 
+@pytest.mark.goal("A17")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_asked_to_stop(nursery: Nursery, many: Files, whole: Whole, tmp_path: Path, number: int, code: int) -> None:
     root = tmp_path / "model"
@@ -208,6 +210,7 @@ def test_asked_to_stop(nursery: Nursery, many: Files, whole: Whole, tmp_path: Pa
     assert fingerprint(root) == whole.fingerprint
 
 
+@pytest.mark.goal("A17")
 def test_asked_twice(nursery: Nursery, many: Files, whole: Whole, tmp_path: Path) -> None:
     root = tmp_path / "model"
     child = nursery.start(tmp_path / "log", *command(many, root))
@@ -248,6 +251,7 @@ HARMS: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.goal("A6")
 @pytest.mark.parametrize("harm", HARMS)
 def test_a_damaged_checkpoint_falls_back(many: Files, whole: Whole, copy: Path, harm: str) -> None:
     older, newest = checkpoints(copy)
@@ -260,6 +264,7 @@ def test_a_damaged_checkpoint_falls_back(many: Files, whole: Whole, copy: Path, 
     check_order(copy)
 
 
+@pytest.mark.goal("A6")
 def test_all_damaged_is_refused(many: Files, copy: Path) -> None:
     weights = (copy / "model.safetensors").read_bytes()
     for checkpoint in checkpoints(copy):
@@ -293,6 +298,7 @@ def test_a_second_start_is_refused(many: Files, copy: Path) -> None:
     assert train(many, copy).code == 0
 
 
+@pytest.mark.goal("A12")
 def test_of_simultaneous_starts_one_runs(nursery: Nursery, many: Files, whole: Whole, tmp_path: Path) -> None:
     root = tmp_path / "model"
     children = [nursery.start(tmp_path / f"log{number}", *command(many, root)) for number in range(3)]
@@ -303,6 +309,7 @@ def test_of_simultaneous_starts_one_runs(nursery: Nursery, many: Files, whole: W
     assert fingerprint(root) == whole.fingerprint
 
 
+@pytest.mark.goal("A15")
 def test_changed_data_are_refused(many: Files, copy: Path, tmp_path: Path) -> None:
     src, tgt = (Path(shutil.copy(path, tmp_path)) for path in many)
     assert train((src, tgt), copy).code == 0, "the same content in another place is the same data"
@@ -366,6 +373,7 @@ def finite(weights: dict[str, torch.Tensor]) -> bool:
     return all(bool(torch.isfinite(tensor).all()) for tensor in weights.values())
 
 
+@pytest.mark.goal("A13")
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 @pytest.mark.parametrize("where", ["loss", "gradient"])
 def test_what_is_not_finite_is_skipped_and_counted(
@@ -392,6 +400,7 @@ def test_what_is_not_finite_is_skipped_and_counted(
     assert {float(moment) for name, moment in moments.items() if name.endswith(".step")} == {UPDATES - 1.0}
 
 
+@pytest.mark.goal("A13")
 def test_too_many_in_a_row_end_it(few: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = {"train__max_bad_steps": 3, "train__save_every": 2, "train__steps": 30}
     prepared = prepared_in(tmp_path / "m", few, few, **{**SHORT, **changes})
@@ -410,6 +419,7 @@ def test_too_many_in_a_row_end_it(few: Files, tmp_path: Path, monkeypatch: pytes
     assert finite(tensors.read_tensors(max(prepared.folder.checkpoints.glob("step-*")) / "model.safetensors"))
 
 
+@pytest.mark.goal("A13")
 def test_a_validation_that_is_not_finite_is_never_the_best(
     few: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,13 +1,23 @@
 """`dragoman train`: from sentence pairs to a model folder, or on from where an earlier training stopped."""
 
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dragoman.cli.length import Wish, plan
-from dragoman.cli.settings import Files, Recipe, Settings, layers, training_corpus
+from dragoman.cli.settings import Files, Recipe, Settings, layers, training_corpus, warn
 from dragoman.train.clock import Clock
+
+if TYPE_CHECKING:
+    from dragoman.config import Layer
+    from dragoman.store.folder import ModelFolder
+    from dragoman.train.prepare import Prepared, Sources
+    from dragoman.train.watcher import Watcher
+    from dragoman.train.workers import Workers
 
 SIGNALLED = 128
 
@@ -33,33 +43,44 @@ def train(
     ] = None,
     epochs: Annotated[float | None, typer.Option("--epochs", help="How often to read the corpus.")] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="How many updates to make.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Only say what the training would be.")] = False,
 ) -> None:
-    """Train a translator. Every default follows the size of the corpus; killed, it resumes where it was."""
+    """Train a translator. Every default follows the size of the corpus; killed, it resumes where it was.
+
+    Started by torchrun, several processes train together, each on its part of every update.
+    """
     clock = Clock()
     wish = Wish(budget, epochs, steps)
     wanted = wish.settle(layers(config, settings), bool(config))
     from dragoman.cli.progress import TrainingProgress
     from dragoman.data.corpus import open_corpus
-    from dragoman.store import lock
-    from dragoman.store.folder import ModelFolder
     from dragoman.train.finish import finish
     from dragoman.train.loop import run
     from dragoman.train.prepare import Sources, prepare
+    from dragoman.train.watcher import Unwatched
+    from dragoman.train.workers import joined
 
     skip_invalid = any(layer.get("data", {}).get("skip_invalid") is True for layer in wanted)
-    sources = Sources(
-        training_corpus(files, valid or [], skip_invalid),
-        open_corpus(valid, skip_invalid=skip_invalid) if valid else None,
-        accept_changed_data,
-    )
-    folder = ModelFolder.create(out)
-    with TrainingProgress() as watcher, lock.hold(folder.lock) as warning:
-        if warning:
-            watcher.message(warning)
-        folder.clean_leftovers()
-        prepared = prepare(folder, sources, wanted, watcher, plan(wish, wanted, clock))
-        outcome = run(prepared, watcher, clock)
-        finish(prepared, outcome, licence)
+
+    def sources() -> Sources:
+        return Sources(
+            training_corpus(files, valid or [], skip_invalid),
+            open_corpus(valid, skip_invalid=skip_invalid) if valid else None,
+            accept_changed_data,
+        )
+
+    if explain:
+        _explain(out, sources(), wanted)
+        return
+    with joined() as workers, TrainingProgress() if workers.is_first else nullcontext(Unwatched()) as watcher:
+
+        def make(folder: "ModelFolder", given: Sources) -> "Prepared":
+            return prepare(folder, given, wanted, watcher, plan(wish, wanted, clock), workers.count)
+
+        with _prepared(out, sources, make, watcher, workers) as prepared:
+            outcome = run(prepared, watcher, clock, workers)
+            if workers.is_first:
+                finish(prepared, outcome, licence)
     if outcome.stopped_by:
         watcher.message(f"stopped at update {outcome.counters.step:,}; the same command goes on from there")
         raise typer.Exit(SIGNALLED + outcome.stopped_by)
@@ -67,3 +88,50 @@ def train(
         f"done: best BLEU {outcome.counters.best or 0:.1f} at update {outcome.counters.best_step:,}; try it:"
         f" echo '...' | dragoman translate --model {out}"
     )
+
+
+@contextmanager
+def _prepared(
+    out: Path,
+    sources: "Callable[[], Sources]",
+    make: "Callable[[ModelFolder, Sources], Prepared]",
+    watcher: "Watcher",
+    workers: "Workers",
+) -> "Iterator[Prepared]":
+    """The folder ready for training: the first worker makes it so and holds its lock, the others wait for that."""
+    from dragoman.store import lock
+    from dragoman.store.folder import ModelFolder
+    from dragoman.train.prepare import reopen
+
+    if not workers.is_first:
+        workers.share(None, patiently=True)
+        yield reopen(ModelFolder(out))
+        return
+    given = sources()
+    folder = ModelFolder.create(out)
+    with lock.hold(folder.lock) as warning:
+        if warning:
+            watcher.message(warning)
+        folder.clean_leftovers()
+        prepared = make(folder, given)
+        workers.share(None, patiently=True)
+        yield prepared
+
+
+def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]") -> None:
+    """Say what the training would be; of the workers, one says it."""
+    from dragoman.config import load, merge
+    from dragoman.data.report import examine
+    from dragoman.store.folder import ModelFolder
+    from dragoman.train.explanation import explain
+    from dragoman.train.presets import CorpusSize, for_corpus
+
+    begun = ModelFolder(out).config
+    if begun.exists():
+        basis: Layer = load(begun).model_dump()
+    else:
+        report = examine(sources.train, sources.valid)
+        basis = for_corpus(CorpusSize(report.train.pairs, report.train.tgt.mean_length))
+    if os.environ.get("RANK", "0") == "0":
+        for line in explain(merge([basis, *wanted]), int(os.environ.get("WORLD_SIZE", "1"))):
+            warn(line)

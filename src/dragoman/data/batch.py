@@ -35,6 +35,10 @@ class Batch:
         """Real source and target tokens."""
         return int(self.src_mask.sum()) + self.tgt_tokens
 
+    def to(self, device: torch.device) -> "Batch":
+        """The same on another device, for the model that lies there."""
+        return Batch(*(ids.to(device) for ids in (self.src, self.src_mask, self.tgt_in, self.tgt_out, self.tgt_mask)))
+
 
 def collate(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
     """Put pairs of source and target ids (without BOS and EOS) side by side."""

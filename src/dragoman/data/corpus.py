@@ -1,6 +1,7 @@
 """A parallel corpus on disk: pair after pair from whatever files it comes in, as often as wanted, in bounded memory."""
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -188,8 +189,8 @@ def _format(path: Path, head: bytes) -> Format:
 
 def _fingerprint(path: Path) -> dict[str, str | int]:
     with open_regular(path) as file:
+        status = os.fstat(file.fileno())
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    status = path.stat()
     return {"path": str(path), "bytes": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest}
 
 

@@ -94,7 +94,7 @@ def save(
     """
     _check_request(step, contents, keep)
     files.make_folder(folder)
-    warnings = _clean(folder)
+    warnings = clean(folder)
     final = folder / f"step-{step:08d}"
     sizes = _sizes(step, contents, facts)
     with files.explained("save the checkpoint", final, sum(sizes)):
@@ -139,6 +139,22 @@ def scan(folder: Path) -> Iterator[Checkpoint | Damaged]:
             yield _verify(folder / name, step)
         except FolderError as error:
             yield Damaged(folder / name, str(error))
+
+
+def clean(folder: Path) -> list[str]:
+    """Delete unfinished and discarded checkpoints; what resists is reported and tried again at the next save.
+
+    Raises:
+        FolderError: the folder cannot be listed.
+    """
+    warnings = []
+    for name in files.list_folder(folder):
+        if files.is_temporary(name) or name.startswith(".trash-"):
+            try:
+                files.remove_tree(folder / name)
+            except OSError as error:
+                warnings.append(f"cannot delete {shown(folder / name)}: {error.strerror}")
+    return warnings
 
 
 def _check_request(step: int, contents: Mapping[str, Chunks], keep: int) -> None:
@@ -198,7 +214,7 @@ def _purge(folder: Path, step: int, keep: int, spared: int | None) -> list[str]:
     """Delete what is not to be kept: first its name, then its content, so that no half-deleted one can be found."""
     try:
         _discard(folder, step, keep, spared)
-        return _clean(folder)
+        return clean(folder)
     except FolderError as error:
         return [str(error)]
 
@@ -213,18 +229,6 @@ def _discard(folder: Path, step: int, keep: int, spared: int | None) -> None:
             files.rename(folder / name, folder / _trash_name())
         if old:
             files.sync_folder(folder)
-
-
-def _clean(folder: Path) -> list[str]:
-    """Delete unfinished and discarded checkpoints; what resists is reported and tried again at the next save."""
-    warnings = []
-    for name in files.list_folder(folder):
-        if files.is_temporary(name) or name.startswith(".trash-"):
-            try:
-                files.remove_tree(folder / name)
-            except OSError as error:
-                warnings.append(f"cannot delete {shown(folder / name)}: {error.strerror}")
-    return warnings
 
 
 def _trash_name() -> str:

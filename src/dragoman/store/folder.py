@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from dragoman.errors import FolderError
-from dragoman.store import files, records, tensors
+from dragoman.store import checkpoint, files, records, tensors
 from dragoman.store.files import shown
 
 if TYPE_CHECKING:
@@ -168,6 +168,7 @@ class ModelFolder:
         """Delete what killed processes left half written; to be called by whoever holds the lock, before it writes."""
         for path in (self.root, self.training, self.corpus):
             files.clean_leftovers(path)
+        checkpoint.clean(self.checkpoints)
 
     def write_weights(self, weights: "Mapping[str, torch.Tensor]") -> None:
         """Replace the weights atomically; they carry the configuration they belong to, which must be written before.

@@ -12,7 +12,7 @@ from dragoman.errors import ConfigError
 from dragoman.train import duration
 from dragoman.train.clock import Clock
 from dragoman.train.costs import Costs, measure, write
-from dragoman.train.length import lay_out, measure_epoch, spell_tokens
+from dragoman.train.length import begun_with, lay_out, measure_epoch, spell_tokens
 from dragoman.train.prepare import Prepared
 from dragoman.train.watcher import Watcher
 
@@ -69,7 +69,7 @@ class Budget:
                 f"--budget: {duration.exact(self.seconds)} leave no time to train; {self.clock.seconds:.0f} s went into"
                 f" preparing, and beginning and ending would take {costs.begin + costs.end:.0f} s; give more"
             )
-        epoch = measure_epoch(prepared.tokens, prepared.config)
+        epoch = measure_epoch(prepared.tokens, prepared.config, begun_with(prepared))
         watcher.message(
             f"{duration.exact(self.seconds)}: {fitted.steps:,} updates of about {spell_tokens(epoch.tokens)} tokens"
             f" ({fitted.steps / epoch.updates:.1f} epochs), validation every {fitted.validate_every:,}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from dragoman.config import Config, Layer, TrainConfig
 from dragoman.data import buckets
 from dragoman.data.tokenfile import TokenFile
+from dragoman.store import records
 from dragoman.train.prepare import Prepared
 from dragoman.train.watcher import Watcher
 
@@ -41,14 +42,14 @@ class Epochs:
 
     def begin(self, prepared: Prepared, watcher: Watcher) -> Layer:
         """As many updates as that takes."""
-        epoch = measure_epoch(prepared.tokens, prepared.config)
+        epoch = measure_epoch(prepared.tokens, prepared.config, begun_with(prepared))
         steps = self._steps(epoch)
         watcher.message(f"{self.epochs:g} epochs: {steps:,} updates of about {spell_tokens(epoch.tokens)} tokens")
         return lay_out(steps, prepared.config.train)
 
     def resume(self, prepared: Prepared, watcher: Watcher) -> Layer:
-        """The same, counted again."""
-        return {"train": {"steps": self._steps(measure_epoch(prepared.tokens, prepared.config))}}
+        """The same, counted again, for as many workers as the training was begun with."""
+        return {"train": {"steps": self._steps(measure_epoch(prepared.tokens, prepared.config, begun_with(prepared)))}}
 
     def _steps(self, epoch: Epoch) -> int:
         return max(1, round(self.epochs * epoch.updates))
@@ -66,11 +67,17 @@ def lay_out(steps: int, train: TrainConfig) -> Layer:
     }
 
 
-def measure_epoch(tokens: TokenFile, config: Config) -> Epoch:
+def begun_with(prepared: Prepared) -> int:
+    """Workers that the training was begun with; a schedule does not change when there are more or fewer later."""
+    return int(records.read(prepared.folder.provenance).get("workers", 1))
+
+
+def measure_epoch(tokens: TokenFile, config: Config, workers: int = 1) -> Epoch:
     """Count the batches of the first epoch; some seconds for ten million pairs."""
     batches = sum(1 for _ in buckets.epoch(tokens, config.data.batch_tokens, config.train.seed, 0))
     real = len(tokens.ids) + 2 * len(tokens)
-    return Epoch(batches / config.train.accumulate, real / batches * config.train.accumulate)
+    together = config.train.accumulate * workers
+    return Epoch(batches / together, real / batches * together)
 
 
 def spell_tokens(tokens: float) -> str:

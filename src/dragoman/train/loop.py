@@ -3,9 +3,10 @@
 import math
 import signal
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from types import FrameType
 from typing import Any
@@ -16,20 +17,26 @@ from dragoman.data.batch import Batch
 from dragoman.errors import FolderError, TrainingError
 from dragoman.evaluate.metrics import corpus_scores
 from dragoman.model.build import named_weights
+from dragoman.model.families import EncoderDecoder
 from dragoman.store import checkpoint
 from dragoman.train import costs, duration, recovery, validation
 from dragoman.train.board import Board
 from dragoman.train.clock import Clock
 from dragoman.train.journal import Journal
 from dragoman.train.memory import keep_freed_memory
-from dragoman.train.path import choose
+from dragoman.train.path import ALONE, choose
+from dragoman.train.placement import place, whole
 from dragoman.train.prepare import Prepared, longest_side
 from dragoman.train.saving import Attempts
 from dragoman.train.schedule import learning_rate
 from dragoman.train.shortage import Fitted, within_memory
-from dragoman.train.state import Counters, Training, begin, contents, restore
+from dragoman.train.state import Counters, Training, begin, contents, read_counters, restore
 from dragoman.train.step import Gradient, Place
 from dragoman.train.watcher import Progress, Validation, Watcher
+from dragoman.train.workers import Workers
+
+SEEDS_APART = 0x9E3779B1
+"""Between the seeds of dropout of two workers."""
 
 
 @dataclass(frozen=True)
@@ -44,35 +51,42 @@ class Outcome:
 
 
 class Loop:
-    """One training in one process. Everything that changes is in ``training``; see :func:`run`."""
+    """One training in this process, and in the other ``workers``. What changes is in ``training``; see :func:`run`.
 
-    def __init__(self, prepared: Prepared, watcher: Watcher, clock: Clock | None = None) -> None:
+    Every worker makes the same updates. Only the first one validates, writes and talks; the others wait for it.
+    """
+
+    def __init__(
+        self, prepared: Prepared, watcher: Watcher, clock: Clock | None = None, workers: Workers = ALONE
+    ) -> None:
         self.prepared = prepared
         self.config = prepared.config.train
         self.watcher = watcher
+        self.workers = workers
         self.clock = clock or Clock()
         self.costs = costs.read(prepared.folder)
         self.training = self._begin()
-        self.path = choose(self.training, prepared.config, watcher.message)
+        self.path = choose(self.training, prepared.config, watcher.message, workers)
+        self._compare(zlib.crc32(type(self.path).__name__.encode()), "computes updates in another way")
         self.clock.resume(self.training.counters.seconds)
         self.parameters = sum(parameter.numel() for parameter in self.training.model.parameters())
         watcher.message(self._sizes())
-        self.journal = Journal(prepared.folder.journal, self.training.counters.journal_bytes)
-        board = prepared.folder.root / "tensorboard"
-        self.board = Board(board, self.training.counters.step) if self.config.tensorboard else None
+        board, counters = prepared.folder.root / "tensorboard", self.training.counters
+        self.journal = Journal(prepared.folder.journal, counters.journal_bytes) if workers.is_first else None
+        self.board = Board(board, counters.step) if self.config.tensorboard and workers.is_first else None
         self.pace = Pace()
         self.attempts = Attempts(watcher.message, self._note)
 
     def run(self, stop: Callable[[], int]) -> Outcome:
-        """Train until done, or until ``stop`` answers with the number of a signal; then save and return."""
+        """Train until done, or until ``stop`` answers in any worker with a signal's number; then save and return."""
         begun = self.training.counters
-        batches = self.prepared.reader().read(begun.place)
+        batches = self.prepared.reader().read(begun.place, self.workers.rank, self.workers.count)
         while self.training.counters.step < self.config.steps and not self._is_stale() and not self._is_over():
             group = list(islice(batches, self.config.accumulate))
             self._update([batch for batch, _ in group], group[-1][1])
             self._recover()
             self._look()
-            if signal_number := stop():
+            if signal_number := self._signal(stop()):
                 self._save(last=True, regular=self.training.counters.step == self.config.steps)
                 return Outcome(self.training.counters, self.parameters, signal_number)
         if self.training.counters.step < self.config.steps and self._is_over():
@@ -82,6 +96,21 @@ class Loop:
         return Outcome(self.training.counters, self.parameters)
 
     def _begin(self) -> Training:
+        training = self._newest()
+        if self.workers.count > 1:
+            self._compare(_checksum(training), "begins with other weights")
+        return place(training, self.prepared.config, self.workers)
+
+    def _compare(self, mine: int, complaint: str) -> None:
+        """See that a number that says how a worker begins is the same in all of them."""
+        first, *others = (row[0] for row in self.workers.gather([mine], patiently=True))
+        if different := [str(rank) for rank, number in enumerate(others, 1) if number != first]:
+            raise TrainingError(
+                f"worker {', '.join(different)} {complaint} than worker 0; give all of them the same command, the same"
+                " version and a folder that all see"
+            )
+
+    def _newest(self) -> Training:
         fresh = begin(self.prepared.config, self.prepared.src.vocab_size, self.prepared.tgt.vocab_size)
         found, damaged = checkpoint.newest(self.prepared.folder.checkpoints)
         for bad in damaged:
@@ -129,11 +158,13 @@ class Loop:
         self._tell(gradient, rate, spent)
 
     def _backpropagate(self, batches: list[Batch], step: int) -> Fitted:
-        def compute(group: Sequence[Batch]) -> Gradient:
-            return self.path.gradient(group, (self.config.seed << 32) + step)
+        seed = (self.config.seed + SEEDS_APART * self.workers.rank) % 2**31
 
-        fitted = within_memory(compute, batches)
-        if fitted.lost or fitted.batches > len(batches):
+        def compute(group: Sequence[Batch]) -> Gradient:
+            return self.path.gradient(group, (seed << 32) + step)
+
+        fitted = self.path.combine(within_memory(compute, batches))
+        if fitted.lost or fitted.batches > len(batches) * self.workers.count:
             self._note("out of memory", {"step": step, "batches": fitted.batches, "lost": fitted.lost})
             without = f", {fitted.lost} pairs that do not fit alone left out" if fitted.lost else ""
             self.watcher.message(f"update {step:,}: out of memory; cut into {fitted.batches} smaller batches{without}")
@@ -186,8 +217,9 @@ class Loop:
                 f" good checkpoint is in {self.prepared.folder.checkpoints}; lower train.learning_rate in a new"
                 " folder"
             )
-        self.training = recovery.step_back(self.prepared, self.training)
-        self.path = choose(self.training, self.prepared.config, self.watcher.message)
+        config, workers = self.prepared.config, self.workers
+        self.training = place(recovery.step_back(self.prepared, self.training), config, workers)
+        self.path = choose(self.training, config, self.watcher.message, workers)
         now = self.training.counters
         self._note(
             "step back",
@@ -199,8 +231,15 @@ class Loop:
         )
         self._save(last=False)
 
+    def _signal(self, mine: int) -> int:
+        """The signal that any of the workers got; 0 if none did."""
+        return next((int(number) for [number] in self.workers.gather([mine]) if number), 0)
+
     def _is_over(self) -> bool:
-        """Whether the budget leaves no time for another update before the end."""
+        """Whether the budget leaves no time for another update before the end, by the clock of the first worker."""
+        return self.config.budget > 0 and bool(self.workers.share(self._is_late()))
+
+    def _is_late(self) -> bool:
         return 0 < self.config.budget < self.clock.seconds + self.pace.seconds + self.costs.end
 
     def _end_early(self) -> None:
@@ -219,21 +258,35 @@ class Loop:
         if not last and counters.step % self.config.save_every == 0:
             self._save(last=False)
 
+    def _whole(self) -> Training:
+        with self.workers.explained():
+            return whole(self.training, self.prepared.config, self.workers)
+
+    def _by_first(self, act: Callable[[], None]) -> None:
+        """Let the first worker do what only one may do; the others wait, and take over what it has counted."""
+        if self.workers.is_first:
+            act()
+        if self.workers.count > 1:
+            counted = self.workers.share(asdict(self.training.counters), patiently=True)
+            self.training = self.training.at(read_counters(counted))
+
     def _validate(self) -> None:
+        average = self._whole().average
+        self._by_first(lambda: self._validate_with(average))
+
+    def _validate_with(self, average: EncoderDecoder) -> None:
         counters = self.training.counters
         started = time.monotonic()
         pairs, config = self.prepared.validation, self.prepared.config
-        loss = validation.mean_loss(
-            self.training.average, pairs, self.prepared.src, self.prepared.tgt, longest_side(config)
-        )
+        loss = validation.mean_loss(average, pairs, self.prepared.src, self.prepared.tgt, longest_side(config))
         translations = [""] * len(pairs.sources)
         if math.isfinite(loss):
-            translator = validation.translator(self.training.average, self.prepared.src, self.prepared.tgt, config)
+            translator = validation.translator(average, self.prepared.src, self.prepared.tgt, config)
             translations = translator.translate(list(pairs.sources))
         bleu, chrf = corpus_scores(translations, pairs.references, pairs.target_language)
         score = bleu if math.isfinite(loss) else -math.inf
         is_better = math.isfinite(score) and (counters.best is None or score > counters.best)
-        is_best = is_better and self._keep_weights()
+        is_best = is_better and self._keep_weights(average)
         seconds = time.monotonic() - started
         self.costs = replace(self.costs, validation=seconds)
         self.training = self.training.at(
@@ -252,21 +305,22 @@ class Loop:
         self.watcher.validation(seen)
 
     def _note(self, event: str, facts: dict[str, Any]) -> None:
-        self.journal.write(event, facts)
+        if self.journal:
+            self.journal.write(event, facts)
         if self.board:
             self.board.write(event, facts)
 
     def _is_stale(self) -> bool:
         return 0 < self.config.patience <= self.training.counters.stale
 
-    def _keep_weights(self) -> bool:
+    def _keep_weights(self, average: EncoderDecoder) -> bool:
         """Make the running average the model of the folder. Where that fails, the next best one will be."""
         step = self.training.counters.step
 
         def write() -> None:
-            self.prepared.folder.write_weights(named_weights(self.training.average))
+            self.prepared.folder.write_weights(named_weights(average))
 
-        return self.attempts.attempt("best model", write, step, last=step == self.config.steps or self._is_over())
+        return self.attempts.attempt("best model", write, step, last=step == self.config.steps or self._is_late())
 
     def _save(self, last: bool, regular: bool = True) -> None:
         """Write a checkpoint.
@@ -274,24 +328,42 @@ class Loop:
         Args:
             regular: it is written here whether or not the training was ever interrupted; to others no step back leads.
         """
+        written = self._whole()
+        self._by_first(lambda: self._try_to_save(written, last, regular))
+
+    def _try_to_save(self, written: Training, last: bool, regular: bool) -> None:
         before = self.training
         counters = before.counters
         if regular and not counters.bad_steps and counters.trend.is_calm:
             self.training = before.at(replace(counters, anchor=counters.step))
-        if not self.attempts.attempt("checkpoint", self._write_checkpoint, counters.step, last):
+        if not self.attempts.attempt("checkpoint", lambda: self._write_checkpoint(written), counters.step, last):
             self.training = before
 
-    def _write_checkpoint(self) -> None:
-        self.journal.sync()
-        if self.board:
-            self.board.sync()
-        counters = replace(self.training.counters, journal_bytes=self.journal.size, seconds=self.clock.seconds)
+    def _write_checkpoint(self, written: Training) -> None:
+        counters = replace(self.training.counters, journal_bytes=self._sync(), seconds=self.clock.seconds)
         self.training = self.training.at(counters)
-        files = contents(self.training, self.prepared.identity)
+        files = contents(written.at(counters), self.prepared.identity)
         folder, keep = self.prepared.folder.checkpoints, self.config.keep
         saved = checkpoint.save(folder, counters.step, files, {}, keep, spared=counters.anchor)
         for warning in saved.warnings:
             self.watcher.message(warning)
+
+    def _sync(self) -> int:
+        """Make what was noted durable; the size of the journal."""
+        if self.board:
+            self.board.sync()
+        if not self.journal:
+            return 0
+        self.journal.sync()
+        return self.journal.size
+
+
+def _checksum(training: Training) -> int:
+    """Of weights, average and counters."""
+    seen = zlib.crc32(repr(training.counters).encode())
+    for tensor in (*named_weights(training.model).values(), *named_weights(training.average).values()):
+        seen = zlib.crc32(tensor.numpy().tobytes(), seen)
+    return seen
 
 
 class Pace:
@@ -317,7 +389,7 @@ class Pace:
         return self.tokens / self.seconds if self.seconds else 0.0
 
 
-def run(prepared: Prepared, watcher: Watcher, clock: Clock | None = None) -> Outcome:
+def run(prepared: Prepared, watcher: Watcher, clock: Clock | None = None, workers: Workers = ALONE) -> Outcome:
     """Train in ``prepared.folder`` from its newest checkpoint, or from the beginning.
 
     SIGTERM, SIGINT and SIGHUP let the running update finish, save, and return; a second one kills at once, which loses
@@ -325,9 +397,11 @@ def run(prepared: Prepared, watcher: Watcher, clock: Clock | None = None) -> Out
 
     Args:
         clock: runs since the command began; None begins now.
+        workers: all of them call this at the same time.
 
     Raises:
-        TrainingError: loss or gradient stay not finite, or the loss explodes, after several steps back too.
+        TrainingError: loss or gradient stay not finite, or the loss explodes, after several steps back too; or a
+            worker is gone.
         FolderError: the last checkpoint, or too many in a row, could not be written (what was saved before is intact),
             or none is sound.
     """
@@ -335,7 +409,7 @@ def run(prepared: Prepared, watcher: Watcher, clock: Clock | None = None) -> Out
         torch.set_num_threads(prepared.config.train.threads)
     keep_freed_memory()
     with _signals() as stop:
-        return Loop(prepared, watcher, clock).run(stop)
+        return Loop(prepared, watcher, clock, workers).run(stop)
 
 
 @contextmanager

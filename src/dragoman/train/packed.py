@@ -60,7 +60,7 @@ class Packed:
         self._kept = _Network(model, config, train, self.parameters, longest)
         self._trainer = self.library.dragoman_trainer_new(ctypes.byref(self._kept.network))
         if not self._trainer:
-            raise EngineError(last_error(self.library))
+            raise self._failure()
 
     def __del__(self) -> None:
         if getattr(self, "_trainer", None):
@@ -144,8 +144,11 @@ class Packed:
 
     def _check(self, result: int) -> None:
         if result < 0:
-            message = last_error(self.library)
-            raise MemoryError(message) if message == "out of memory" else EngineError(message)
+            raise self._failure()
+
+    def _failure(self) -> Exception:
+        message = last_error(self.library)
+        return MemoryError(message) if message == "out of memory" else EngineError(message)
 
 
 class _Network:

@@ -1,18 +1,25 @@
 """The two ways to make an update: the fused kernels where they can, PyTorch's operations everywhere else."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import replace
+from typing import Literal, Protocol
 
 import torch
+from torch import Tensor, nn
 
 from dragoman.config import Config
 from dragoman.data.batch import Batch
-from dragoman.errors import EngineError
+from dragoman.errors import EngineError, TrainingError
 from dragoman.train.optimizer import kept_share, update_average
 from dragoman.train.packed import Packed
+from dragoman.train.placement import device_of
 from dragoman.train.prepare import longest_side
+from dragoman.train.shortage import Fitted, is_shortage
 from dragoman.train.state import Training
-from dragoman.train.step import Gradient, backpropagate
+from dragoman.train.step import Gradient, backpropagate, clip
+from dragoman.train.workers import Workers
+
+ALONE = Workers()
 
 
 class Path(Protocol):
@@ -26,6 +33,14 @@ class Path(Protocol):
         """
         ...
 
+    def combine(self, own: Fitted) -> Fitted:
+        """Make it the gradient of the mean loss over the tokens of all workers, the same bits in each.
+
+        Args:
+            own: of the gradient that lies in the parameters; it may be one of no pairs at all.
+        """
+        ...
+
     def update(self, gradient: Gradient, rate: float, step: int) -> None:
         """Move the weights by Adam, then their running average; ``step`` counts updates from 1."""
         ...
@@ -34,16 +49,32 @@ class Path(Protocol):
 class PlainPath:
     """The readable model, PyTorch's automatic gradient and its AdamW."""
 
-    def __init__(self, training: Training, config: Config) -> None:
+    def __init__(self, training: Training, config: Config, workers: Workers = ALONE) -> None:
         self.training = training
         self.config = config.train
+        self.workers = workers
 
     def gradient(self, batches: Sequence[Batch], seed: int) -> Gradient:
-        """See :class:`Path`."""
+        """See :class:`Path`; alone, it is clipped here."""
         torch.manual_seed(seed)
         train = self.config
-        precision = "float32" if train.precision == "auto" else train.precision
-        return backpropagate(self.training.model, batches, train.label_smoothing, train.clip_norm, precision)
+        clip_norm = train.clip_norm if self.workers.count == 1 else 0.0
+        return backpropagate(self.training.model, batches, train.label_smoothing, clip_norm, self.precision)
+
+    @property
+    def precision(self) -> Literal["float32", "bfloat16"]:
+        """What ``train.precision`` means here."""
+        if self.config.precision != "auto":
+            return self.config.precision
+        return "bfloat16" if next(self.training.model.parameters()).is_cuda else "float32"
+
+    def combine(self, own: Fitted) -> Fitted:
+        """See :class:`Path`; the sum is clipped."""
+        if self.workers.count == 1:
+            return own
+        combined, share = _add_up(self.workers, own)
+        _sum_gradients(self.training.model, share, self.workers)
+        return _with_norm(combined, clip(self.training.model, self.config.clip_norm))
 
     def update(self, gradient: Gradient, rate: float, step: int) -> None:
         """See :class:`Path`; the gradient was clipped when it was made."""
@@ -53,20 +84,58 @@ class PlainPath:
         update_average(self.training.average, self.training.model, self.config.ema_decay, step)
 
 
+class ShardedPath(PlainPath):
+    """The same where each worker has but a part of the weights: gradients are added up while they are computed."""
+
+    def gradient(self, batches: Sequence[Batch], seed: int) -> Gradient:
+        """See :class:`Path`; that of all workers already.
+
+        Raises:
+            TrainingError: there is not enough memory. To look at smaller batches, all would have to.
+        """
+        torch.manual_seed(seed)
+        train, model = self.config, self.training.model
+        counts = self.workers.gather([sum(batch.tgt_tokens for batch in batches)])
+        total = max(int(sum(count for [count] in counts)), 1)
+        try:
+            with self.workers.explained():
+                own = backpropagate(model, batches, train.label_smoothing, train.clip_norm, self.precision, total)
+        except (MemoryError, RuntimeError) as error:
+            if not is_shortage(error):
+                raise
+            raise TrainingError("out of memory; lower data.batch_tokens in a new folder, or add workers") from error
+        return replace(own, loss=own.loss * total / max(own.tgt_tokens, 1))
+
+    def combine(self, own: Fitted) -> Fitted:
+        """See :class:`Path`; only the counts are left to be added up."""
+        return _with_norm(_add_up(self.workers, own)[0], own.gradient.norm)
+
+
 class FusedPath:
     """The same on the packed batch, by :class:`dragoman.train.packed.Packed`."""
 
-    def __init__(self, training: Training, config: Config) -> None:
+    def __init__(self, training: Training, config: Config, workers: Workers = ALONE) -> None:
         self.config = config.train
+        self.workers = workers
         self.packed = Packed(
             training.model, training.average, training.optimizer, config.model, config.train, longest_side(config) + 1
         )
 
     def gradient(self, batches: Sequence[Batch], seed: int) -> Gradient:
         """See :class:`Path`."""
-        total = max(sum(batch.tgt_tokens for batch in batches), 1)
-        loss = self.packed.accumulate(batches, total, seed)
-        return Gradient(loss, total, sum(batch.tokens for batch in batches), self.packed.norm())
+        count = sum(batch.tgt_tokens for batch in batches)
+        loss = self.packed.accumulate(batches, max(count, 1), seed)
+        norm = self.packed.norm() if self.workers.count == 1 else 0.0
+        return Gradient(loss, count, sum(batch.tokens for batch in batches), norm)
+
+    def combine(self, own: Fitted) -> Fitted:
+        """See :class:`Path`; the kernels' gradients lie in one piece of memory."""
+        if self.workers.count == 1:
+            return own
+        combined, share = _add_up(self.workers, own)
+        self.packed.gradient.mul_(share) if share else self.packed.gradient.zero_()
+        self.workers.sum(self.packed.gradient)
+        return _with_norm(combined, self.packed.norm())
 
     def update(self, gradient: Gradient, rate: float, step: int) -> None:
         """See :class:`Path`; the gradient is clipped on its way."""
@@ -75,21 +144,54 @@ class FusedPath:
         self.packed.update(rate, scale, kept_share(self.config.ema_decay, step))
 
 
-def choose(training: Training, config: Config, tell: Callable[[str], None]) -> Path:
+def choose(training: Training, config: Config, tell: Callable[[str], None], workers: Workers = ALONE) -> Path:
     """The fused path, or the plain one where ``train.backend`` or the machine wants it.
 
     Args:
+        training: where :func:`dragoman.train.placement.place` has put it.
         tell: is told when the kernels were wanted and are not to be had.
 
     Raises:
         EngineError: ``train.backend`` is ``native`` and the kernels are not to be had.
     """
-    if config.train.backend == "torch":
-        return PlainPath(training, config)
+    if config.train.sharded:
+        return ShardedPath(training, config, workers)
+    if config.train.backend == "torch" or device_of(config.train, workers).type != "cpu":
+        return PlainPath(training, config, workers)
     try:
-        return FusedPath(training, config)
+        return FusedPath(training, config, workers)
     except EngineError as error:
         if config.train.backend == "native":
             raise
         tell(f"PyTorch's operations train, more slowly: {error}")
-        return PlainPath(training, config)
+        return PlainPath(training, config, workers)
+
+
+def _add_up(workers: Workers, own: Fitted) -> tuple[Fitted, float]:
+    """What all workers have looked at, with the mean loss of it, and this worker's share of the target tokens."""
+    mine = own.gradient
+    weighted = mine.loss * mine.tgt_tokens if mine.tgt_tokens else 0.0
+    rows = workers.gather([weighted, mine.tgt_tokens, mine.tokens, own.batches, own.lost])
+    loss, tgt_tokens, tokens, batches, lost = (sum(column) for column in zip(*rows, strict=True))
+    total = max(tgt_tokens, 1.0)
+    gradient = Gradient(loss / total, int(tgt_tokens), int(tokens), mine.norm)
+    return Fitted(gradient, int(batches), int(lost)), mine.tgt_tokens / total
+
+
+def _with_norm(fitted: Fitted, norm: float) -> Fitted:
+    return replace(fitted, gradient=replace(fitted.gradient, norm=norm))
+
+
+def _sum_gradients(model: nn.Module, share: float, workers: Workers) -> None:
+    """Add up the gradients of all workers, each multiplied by its ``share``, in one piece."""
+    parameters = list(model.parameters())
+    flat = torch.cat([_gradient(parameter).flatten() for parameter in parameters]).mul_(share)
+    workers.sum(flat)
+    parts = torch.split(flat, [parameter.numel() for parameter in parameters])
+    for parameter, part in zip(parameters, parts, strict=True):
+        parameter.grad = part.view_as(parameter)
+
+
+def _gradient(parameter: Tensor) -> Tensor:
+    """Zeros where nothing was computed, because there were no pairs."""
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol
 
 from dragoman import __version__
@@ -40,7 +41,7 @@ HELD_OUT, SHARE = 1000, 20
 
 FREE = {
     *("steps", "budget", "save_every", "validate_every", "validate_limit"),
-    *("keep", "patience", "max_bad_steps", "tensorboard"),
+    *("keep", "patience", "max_bad_steps", "tensorboard", "device", "sharded"),
 }
 """Keys of [train] that shape nothing that was computed so far."""
 
@@ -92,7 +93,12 @@ class Sources:
 
 
 def prepare(
-    folder: ModelFolder, sources: Sources, layers: Sequence[Layer], watcher: Watcher, plan: Plan | None = None
+    folder: ModelFolder,
+    sources: Sources,
+    layers: Sequence[Layer],
+    watcher: Watcher,
+    plan: Plan | None = None,
+    workers: int = 1,
 ) -> Prepared:
     """Make ``folder`` ready for training, or see that it still is.
 
@@ -102,6 +108,7 @@ def prepare(
     Args:
         layers: what the user wants to differ from the preset, weakest first.
         plan: how long the training is to be; None leaves it to the preset.
+        workers: processes that the training is begun with; noted for plans that depend on it.
 
     Raises:
         ConfigError, DataError, FolderError: see there; among others when an earlier training in the folder had another
@@ -117,11 +124,16 @@ def prepare(
         wanted = [*([plan.resume(begun, watcher)] if plan else []), *layers]
         _check_layers(begun, wanted)
         return _change(begun, wanted)
-    config = _make(folder, sources, fingerprints, layers, watcher)
+    config = _make(folder, sources, fingerprints, layers, watcher, workers)
     if plan:
         config = configuration.merge([config.model_dump(), plan.begin(_open(folder, config), watcher), *layers])
     files.write_atomic(folder.config, config.to_toml().encode())
     return _open(folder, config)
+
+
+def reopen(folder: ModelFolder) -> Prepared:
+    """The folder that another process has just prepared."""
+    return _open(folder, configuration.load(folder.config))
 
 
 def held_out(line: int, every: int) -> bool:
@@ -130,7 +142,12 @@ def held_out(line: int, every: int) -> bool:
 
 
 def _make(
-    folder: ModelFolder, sources: Sources, fingerprints: dict[str, Any], layers: Sequence[Layer], watcher: Watcher
+    folder: ModelFolder,
+    sources: Sources,
+    fingerprints: dict[str, Any],
+    layers: Sequence[Layer],
+    watcher: Watcher,
+    workers: int,
 ) -> Config:
     size = _examine(folder, sources, layers, watcher)
     every = max(size.pairs // HELD_OUT, SHARE) if size.pairs >= SHARE and not sources.valid else 0
@@ -152,6 +169,7 @@ def _make(
     watcher.message("writing the ids")
     counts = _build_tokens(folder, config, _training_pairs(sources.train, every), src, tgt)
     _check_validation(validation, config, src, tgt)
+    _check_untouched(fingerprints)
     if sources.train.skipped.total:
         watcher.message(f"skipped in the training data: {sources.train.skipped.summary()}")
     for reason in ("too long", "duplicate"):
@@ -159,6 +177,7 @@ def _make(
             watcher.message(f"dropped {counts[reason]:,} pairs: {reason}")
     provenance: dict[str, Any] = {
         "dragoman": __version__,
+        "workers": workers,
         "data": fingerprints,
         "pairs": {"read": size.pairs, "held_out_every": every, "validation": len(validation), **counts},
         "skipped": dict(sources.train.skipped.counts),
@@ -237,6 +256,14 @@ def _check_data(folder: ModelFolder, fingerprints: dict[str, Any], accept_change
             f"the data are not those that {folder.root} was begun with; give the same files, train into a new folder,"
             " or pass --accept-changed-data to go on with the data read then"
         )
+
+
+def _check_untouched(fingerprints: dict[str, Any]) -> None:
+    """See that what was read in several passes is what the fingerprints were taken of."""
+    for entry in (entry for entries in fingerprints.values() for entry in entries):
+        status = Path(entry["path"]).stat()
+        if (status.st_size, status.st_mtime_ns) != (entry["bytes"], entry["mtime_ns"]):
+            raise DataError(f"{entry['path']} changed while it was read; start again when nobody writes to it")
 
 
 def _check_layers(begun: Prepared, layers: Sequence[Layer]) -> None:
@@ -321,4 +348,7 @@ def _build_tokens(
     src_words = Words(src)
     tgt_words = src_words if tgt is src else Words(tgt)
     counts = tokenfile.build(path, pairs, src_words, tgt_words, longest_side(config), config.data.drop_duplicates)
+    with files.explained("write", path):
+        files.sync_folder(path)
+        files.sync_folder(path.parent)
     return {key: counts[key] for key in ("kept", "too long", "duplicate")}

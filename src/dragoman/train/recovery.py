@@ -27,7 +27,7 @@ def complaint(counters: Counters, config: TrainConfig) -> str:
 
 
 def step_back(prepared: Prepared, training: Training) -> Training:
-    """Weights, average and optimizer of the last good checkpoint, or of the beginning if there was none yet.
+    """Weights, average and optimizer of the last good checkpoint, or of the beginning if there was none yet; whole.
 
     The counters are not taken back, so that the batches go on behind the bad place and no update has a number twice.
 
@@ -36,9 +36,11 @@ def step_back(prepared: Prepared, training: Training) -> Training:
     """
     counters = training.counters
     if counters.anchor:
+        if prepared.config.train.sharded:
+            training = _fresh(prepared)
         restored = restore(training, _at_most(prepared, counters.anchor), prepared.identity)
     else:
-        restored = begin(prepared.config, prepared.src.vocab_size, prepared.tgt.vocab_size)
+        restored = _fresh(prepared)
     return restored.at(
         replace(
             counters,
@@ -48,6 +50,10 @@ def step_back(prepared: Prepared, training: Training) -> Training:
             rate_factor=counters.rate_factor * SLOWER,
         )
     )
+
+
+def _fresh(prepared: Prepared) -> Training:
+    return begin(prepared.config, prepared.src.vocab_size, prepared.tgt.vocab_size)
 
 
 def _at_most(prepared: Prepared, step: int) -> Checkpoint:

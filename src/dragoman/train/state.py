@@ -99,11 +99,16 @@ def restore(training: Training, checkpoint: Checkpoint, identity: dict[str, str]
     _copy(training.average, checkpoint, "average.safetensors")
     moments = tensors.read_tensors(checkpoint.file("optimizer.safetensors"))
     restore_optimizer(training.model, training.optimizer, moments)
-    return training.at(_counters(state["counters"], checkpoint.step))
+    return training.at(read_counters(state["counters"], checkpoint.step))
 
 
-def _counters(stored: dict[str, Any], step: int) -> Counters:
-    """Those of a checkpoint of an earlier version too: it knew no steps back and can be stepped back to."""
+def read_counters(stored: dict[str, Any], step: int = 0) -> Counters:
+    """What ``asdict`` made of counters.
+
+    Args:
+        stored: those of a checkpoint of an earlier version too: it knew no steps back and can be stepped back to.
+        step: of that checkpoint.
+    """
     place, trend = Place(**stored["place"]), Trend(**stored.get("trend", {}))
     return Counters(**{"anchor": step, "looked": step, **stored, "place": place, "trend": trend})
 

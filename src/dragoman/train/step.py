@@ -3,11 +3,14 @@
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
+from torch.distributed.tensor import DTensor
 
 from dragoman.data import buckets
 from dragoman.data.batch import Batch, collate
@@ -38,12 +41,23 @@ class Reader:
     src_dropout: BpeDropout | None
     tgt_dropout: BpeDropout | None
 
-    def read(self, place: Place) -> Iterator[tuple[Batch, Place]]:
-        """Batches from ``place`` on, each with the place after it."""
+    def read(self, place: Place, rank: int = 0, count: int = 1) -> Iterator[tuple[Batch, Place]]:
+        """Batches from ``place`` on, each with the place after it.
+
+        Of ``count`` workers each takes one batch in turn, by its ``rank``; the place is then that after all of theirs.
+        """
+        stream = self._stream(place)
+        while True:
+            turn = list(islice(stream, count))
+            mine, last = turn[rank], turn[-1]
+            yield self._load(*mine), Place(last[1], last[2] + 1)
+
+    def _stream(self, place: Place) -> Iterator[tuple[NDArray[np.int64], int, int]]:
+        """What is in each batch, its epoch and its number there."""
         while True:
             for number, indices in enumerate(buckets.epoch(self.tokens, self.batch_tokens, self.seed, place.epoch)):
                 if number >= place.batch:
-                    yield self._load(indices, place.epoch, number), Place(place.epoch, number + 1)
+                    yield indices, place.epoch, number
             place = Place(place.epoch + 1)
 
     def _load(self, indices: NDArray[np.int64], epoch: int, number: int) -> Batch:
@@ -77,6 +91,7 @@ def backpropagate(
     label_smoothing: float,
     clip_norm: float,
     precision: Literal["float32", "bfloat16"],
+    total: int | None = None,
 ) -> Gradient:
     """Set every parameter's ``grad`` to that of the mean loss over all real target tokens of ``batches``.
 
@@ -85,20 +100,30 @@ def backpropagate(
     Args:
         clip_norm: the gradient is scaled down to this norm if it is longer; 0 leaves it. One that is not finite is
             left.
+        total: target tokens that the loss is divided by; None counts those of ``batches``.
     """
-    total = max(sum(batch.tgt_tokens for batch in batches), 1)
+    count = sum(batch.tgt_tokens for batch in batches)
+    total = max(count if total is None else total, 1)
     loss = 0.0
     for parameter in model.parameters():
         parameter.grad = None
-    for batch in batches:
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+    device = next(model.parameters()).device
+    for batch in (batch.to(device) for batch in batches):
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
             logits = model(batch.src, batch.src_mask, batch.tgt_in)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         share = token_loss(logits, batch.tgt_out, batch.tgt_mask, label_smoothing) / total
         share.backward()  # type: ignore[no-untyped-call]
         loss += share.item()
+    norm = clip(model, clip_norm)
+    return Gradient(loss, count, sum(batch.tokens for batch in batches), norm)
+
+
+def clip(model: nn.Module, clip_norm: float) -> float:
+    """Scale the gradient down to ``clip_norm`` if it is longer and finite (0 leaves it); its length before."""
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    norm = float(torch.nn.utils.get_total_norm(gradients)) if gradients else 0.0
+    length = torch.nn.utils.get_total_norm(gradients)
+    norm = float(length.full_tensor() if isinstance(length, DTensor) else length)
     if clip_norm and clip_norm < norm < float("inf"):
         torch._foreach_mul_(gradients, clip_norm / norm)
-    return Gradient(loss, total, sum(batch.tokens for batch in batches), norm)
+    return norm

@@ -47,3 +47,16 @@ class Watcher(Protocol):
     def message(self, text: str) -> None:
         """Something worth a line: where a training resumes, what was skipped, what could not be written."""
         ...
+
+
+class Unwatched:
+    """A :class:`Watcher` that nobody looks through: of the workers, only the first one talks."""
+
+    def progress(self, progress: Progress) -> None:
+        """Not shown."""
+
+    def validation(self, validation: Validation) -> None:
+        """Not shown."""
+
+    def message(self, text: str) -> None:
+        """Not shown."""

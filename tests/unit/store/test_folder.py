@@ -134,5 +134,7 @@ def test_clean_leftovers(tmp_path: Path) -> None:
     folder = complete(tmp_path)
     for place in (folder.root, folder.training, folder.corpus):
         (place / f".tmp-{os.getpid()}-00ff").write_bytes(b"half")
+    for name in (".tmp-1-00ff", ".trash-00ff"):
+        (folder.checkpoints / name).mkdir()
     folder.clean_leftovers()
-    assert list(tmp_path.rglob(".tmp-*")) == []
+    assert [path for path in tmp_path.rglob(".*") if path.name.startswith((".tmp-", ".trash-"))] == []

@@ -128,6 +128,7 @@ def test_back_to_the_beginning(fresh: Fresh, monkeypatch: pytest.MonkeyPatch) ->
     assert all(torch.equal(stored[name], tensor) for name, tensor in initial.named_parameters() if name in stored)
 
 
+@pytest.mark.goal("A13")
 @pytest.mark.parametrize(
     ("bad", "stops"),
     [
@@ -224,6 +225,7 @@ LIMIT = 14
 """Real tokens; some pairs of the corpus have more."""
 
 
+@pytest.mark.goal("A14")
 def test_out_of_memory_never_ends_a_training(fresh: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch of the second update beyond a size is refused: they are cut, and pairs are left out."""
     prepared, watcher = fresh(train__steps=4), Silent()

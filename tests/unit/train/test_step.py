@@ -28,6 +28,7 @@ def relative(found: list[Tensor], wanted: list[Tensor]) -> float:
     return difference / math.sqrt(sum(float(b.square().sum()) for b in wanted))
 
 
+@pytest.mark.goal("A9")
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("cuts", [[], [1], [4], [2, 3], [1, 2, 3, 4]], ids=lambda cuts: f"k={len(cuts) + 1}")
 def test_k_batches_are_one(cuts: list[int], smoothing: float) -> None:

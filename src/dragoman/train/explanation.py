@@ -1,0 +1,68 @@
+"""What a training would be, by arithmetic: sizes, tokens, memory, and what several workers send each other."""
+
+import torch
+
+from dragoman.config import Config
+from dragoman.model.build import build
+
+MB = 1e6
+
+A_PARAMETER = 4 + 4 + 4 + 8
+"""Bytes: weight, running average, gradient, Adam's two moments."""
+
+
+def explain(config: Config, workers: int) -> list[str]:
+    """Lines for people; nothing is built and nothing measured.
+
+    Args:
+        workers: processes that train together.
+    """
+    train, model = config.train, config.model
+    parameters = count_parameters(config)
+    tokens = config.data.batch_tokens * train.accumulate * workers
+    layers = f"{model.num_encoder_layers} + {model.num_decoder_layers} layers of width {model.d_model}"
+    lines = [
+        f"model: {parameters:,} parameters ({parameters * 4 / MB:,.1f} MB), {layers}, {vocabulary(config):,} pieces",
+        f"training: {train.steps:,} updates of at most {tokens:,} tokens of the longer sides"
+        f" ({workers} x {train.accumulate} batches of {config.data.batch_tokens:,})",
+        f"memory: {state_bytes(config, workers) / MB:,.0f} MB for weights, average, gradient and moments,"
+        " in each process, and what a batch needs",
+    ]
+    if workers > 1:
+        sent = f"{sent_bytes(config, workers) / MB:,.1f} MB sent by each an update"
+        lines.append(f"workers: {workers}; {sent}{_at(config, workers)}")
+    return lines
+
+
+def vocabulary(config: Config) -> int:
+    """Pieces of a vocabulary; learned ones are rounded up like that."""
+    return -(-config.text.vocab_size // 8) * 8
+
+
+def count_parameters(config: Config) -> int:
+    """Numbers to be learned, exactly; no memory is taken for them."""
+    with torch.device("meta"):
+        model = build(config.model, vocabulary(config), vocabulary(config))
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def state_bytes(config: Config, workers: int) -> float:
+    """What a training holds all the time in each process; the kernels keep one gradient more for each of threads."""
+    parts = workers if config.train.sharded else 1
+    return A_PARAMETER * count_parameters(config) / parts
+
+
+def sent_bytes(config: Config, workers: int) -> float:
+    """What each worker sends an update.
+
+    Adding up in a ring takes 2 (N - 1) / N times the gradient. With shards every batch gathers the weights twice, once
+    forth and once back, and scatters the gradient, (N - 1) / N of the weights each.
+    """
+    weights = 4 * count_parameters(config)
+    passes = 3 * config.train.accumulate if config.train.sharded else 2
+    return passes * weights * (workers - 1) / workers
+
+
+def _at(config: Config, workers: int) -> str:
+    seconds = sent_bytes(config, workers) / 125e6
+    return f", {seconds:,.2f} s at 1 Gbit/s, {seconds / 25:,.3f} s at 25 Gbit/s"

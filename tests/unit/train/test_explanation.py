@@ -1,0 +1,53 @@
+"""What a training would be, against a model that is really built."""
+
+from pathlib import Path
+
+import pytest
+
+from command import call
+from dragoman.config import merge
+from dragoman.model.build import build
+from dragoman.train.explanation import count_parameters, explain, sent_bytes, state_bytes
+from trainings import corpus
+
+SMALL = {
+    "text": {"vocab_size": 267},
+    "model": {"d_model": 16, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 2, "d_ff": 32},
+    "data": {"batch_tokens": 100},
+    "train": {"steps": 1000, "accumulate": 3},
+}
+
+
+def test_parameters_are_counted_exactly() -> None:
+    config = merge([SMALL])
+    assert count_parameters(config) == sum(each.numel() for each in build(config.model, 272, 272).parameters())
+
+
+def test_the_arithmetic() -> None:
+    config = merge([SMALL])
+    count = count_parameters(config)
+    assert state_bytes(config, 4) == 20 * count
+    assert sent_bytes(config, 4) == pytest.approx(2 * 3 / 4 * 4 * count)
+    sharded = merge([SMALL, {"train": {"sharded": True}}])
+    assert state_bytes(sharded, 4) == 5 * count
+    assert sent_bytes(sharded, 4) == pytest.approx(3 * 3 * 3 / 4 * 4 * count)
+
+
+def test_the_lines() -> None:
+    lines = explain(merge([SMALL]), 2)
+    assert lines[1] == "training: 1,000 updates of at most 600 tokens of the longer sides (2 x 3 batches of 100)"
+    assert lines[3].startswith("workers: 2; ")
+    assert len(explain(merge([SMALL]), 1)) == 3
+
+
+def test_the_command_only_says_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = corpus(tmp_path, 30)
+    arguments = ("train", *files, "--out", tmp_path / "m", "--explain", "--set", "train.steps=7")
+    ran = call(*arguments)
+    assert (ran.code, ran.out) == (0, "")
+    assert "dragoman: training: 7 updates of at most" in ran.err
+    assert not (tmp_path / "m").exists()
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert "dragoman: workers: 4; " in call(*arguments).err
+    monkeypatch.setenv("RANK", "1")
+    assert not call(*arguments).err
