@@ -48,6 +48,15 @@ class Wish:
         return [*(_without(layer, decided) for layer in recipe), *settings]
 
 
+def spelled(wish: Wish) -> str:
+    """The length in words, before anybody has measured what it means in updates; empty without a wish."""
+    if wish.budget is not None:
+        return f"as many updates as fit into {duration.exact(duration.read(wish.budget))},"
+    if wish.epochs is not None:
+        return f"{wish.epochs:g} epochs in updates"
+    return "" if wish.steps is None else f"{wish.steps:,} updates"
+
+
 def plan(wish: Wish, layers: "Sequence[Layer]", clock: Clock) -> "Plan | None":
     """What `prepare` makes of a wish that was settled; None where there is none."""
     from dragoman.train.budget import Budget

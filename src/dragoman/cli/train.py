@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.length import Wish, plan
+from dragoman.cli.length import Wish, plan, spelled
 from dragoman.cli.settings import Files, Recipe, Settings, layers, training_corpus, warn
 from dragoman.train.clock import Clock
 
@@ -53,9 +53,11 @@ def train(
     wish = Wish(budget, epochs, steps)
     wanted = wish.settle(layers(config, settings), bool(config))
     from dragoman.cli.progress import TrainingProgress
+    from dragoman.config import merge
     from dragoman.data.corpus import open_corpus
     from dragoman.train.finish import finish
     from dragoman.train.loop import run
+    from dragoman.train.placement import require
     from dragoman.train.prepare import Sources, prepare
     from dragoman.train.watcher import Unwatched
     from dragoman.train.workers import joined
@@ -70,9 +72,10 @@ def train(
         )
 
     if explain:
-        _explain(out, sources(), wanted)
+        _explain(out, sources(), wanted, spelled(wish))
         return
     with joined() as workers, TrainingProgress() if workers.is_first else nullcontext(Unwatched()) as watcher:
+        require(merge(wanted).train, workers)
 
         def make(folder: "ModelFolder", given: Sources) -> "Prepared":
             return prepare(folder, given, wanted, watcher, plan(wish, wanted, clock), workers.count)
@@ -118,7 +121,7 @@ def _prepared(
         yield prepared
 
 
-def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]") -> None:
+def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]", length: str) -> None:
     """Say what the training would be; of the workers, one says it."""
     from dragoman.config import load, merge
     from dragoman.data.report import examine
@@ -133,5 +136,5 @@ def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]") -> None:
         report = examine(sources.train, sources.valid)
         basis = for_corpus(CorpusSize(report.train.pairs, report.train.tgt.mean_length))
     if os.environ.get("RANK", "0") == "0":
-        for line in explain(merge([basis, *wanted]), int(os.environ.get("WORLD_SIZE", "1"))):
+        for line in explain(merge([basis, *wanted]), int(os.environ.get("WORLD_SIZE", "1")), length):
             warn(line)

@@ -66,7 +66,7 @@ class Budget:
         fitted = fit(left, costs, train, self.fixed)
         if not fitted.steps:
             raise ConfigError(
-                f"--budget: {duration.exact(self.seconds)} leave no time to train; {self.clock.seconds:.0f} s went into"
+                f"--budget {duration.exact(self.seconds)} leaves no time to train; {self.clock.seconds:.0f} s went into"
                 f" preparing, and beginning and ending would take {costs.begin + costs.end:.0f} s; give more"
             )
         epoch = measure_epoch(prepared.tokens, prepared.config, begun_with(prepared))

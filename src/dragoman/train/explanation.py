@@ -11,11 +11,12 @@ A_PARAMETER = 4 + 4 + 4 + 8
 """Bytes: weight, running average, gradient, Adam's two moments."""
 
 
-def explain(config: Config, workers: int) -> list[str]:
+def explain(config: Config, workers: int, length: str = "") -> list[str]:
     """Lines for people; nothing is built and nothing measured.
 
     Args:
         workers: processes that train together.
+        length: how long the training is, in words, where that is not ``train.steps``.
     """
     train, model = config.train, config.model
     parameters = count_parameters(config)
@@ -23,7 +24,7 @@ def explain(config: Config, workers: int) -> list[str]:
     layers = f"{model.num_encoder_layers} + {model.num_decoder_layers} layers of width {model.d_model}"
     lines = [
         f"model: {parameters:,} parameters ({parameters * 4 / MB:,.1f} MB), {layers}, {vocabulary(config):,} pieces",
-        f"training: {train.steps:,} updates of at most {tokens:,} tokens of the longer sides"
+        f"training: {length or f'{train.steps:,} updates'} of at most {tokens:,} tokens of the longer sides"
         f" ({workers} x {train.accumulate} batches of {config.data.batch_tokens:,})",
         f"memory: {state_bytes(config, workers) / MB:,.0f} MB for weights, average, gradient and moments,"
         " in each process, and what a batch needs",

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dragoman.config import ModelConfig, TrainConfig
+from dragoman.config import Config, ModelConfig, TrainConfig
 from dragoman.data.batch import Batch
 from dragoman.engine.library import ACTIVATIONS, CAdam, CNetwork, CPairs, last_error, open_library
 from dragoman.errors import EngineError
@@ -28,6 +28,18 @@ def obstacle(config: ModelConfig) -> str:
         if width % BLOCK:
             return f"model.{name} is {width}, not a multiple of {BLOCK}"
     return ""
+
+
+def require(config: Config) -> None:
+    """See, before a corpus is read to its end, that ``train.backend`` is to be had.
+
+    Raises:
+        EngineError: it is ``native``, and there are no kernels, or none that fit.
+    """
+    if config.train.backend == "native":
+        open_library()
+        if reason := obstacle(config.model):
+            raise EngineError(f"the training kernels do not fit: {reason}")
 
 
 class Packed:

@@ -31,6 +31,17 @@ def device_of(train: TrainConfig, workers: Workers) -> torch.device:
     return torch.device("cuda", workers.local_rank % torch.cuda.device_count())
 
 
+def require(train: TrainConfig, workers: Workers) -> None:
+    """See at once, before a corpus is read, that ``train.device`` and ``train.sharded`` are to be had here.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    device_of(train, workers)
+    if train.sharded and workers.count == 1:
+        raise ConfigError("train.sharded needs several workers; start with torchrun, or set train.sharded=false")
+
+
 def place(training: Training, config: Config, workers: Workers) -> Training:
     """Bring a training to where ``train.device`` and ``train.sharded`` want it; what is already there stays.
 
@@ -40,9 +51,8 @@ def place(training: Training, config: Config, workers: Workers) -> Training:
     Raises:
         ConfigError: the wish cannot be fulfilled here.
     """
+    require(config.train, workers)
     device, is_sharded = device_of(config.train, workers), config.train.sharded
-    if is_sharded and workers.count == 1:
-        raise ConfigError("train.sharded needs several workers; start with torchrun, or set train.sharded=false")
     if device.type == "cpu" and not is_sharded:
         return training
     moments = optimizer_tensors(training.model, training.optimizer)

@@ -24,7 +24,7 @@ from dragoman.text.dropout import BpeDropout
 from dragoman.text.sample import bounded
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.text.words import Words
-from dragoman.train import board, presets
+from dragoman.train import board, packed, presets
 from dragoman.train.curve import can_draw
 from dragoman.train.memory import return_freed_memory
 from dragoman.train.presets import CorpusSize
@@ -157,6 +157,7 @@ def _make(
     src_lang, tgt_lang = languages(sources.train.paths)
     told = {"text": {"src_lang": src_lang, "tgt_lang": tgt_lang}}
     config = configuration.merge([presets.for_corpus(size), told, *layers])
+    packed.require(config)
     watcher.message(f"learning a vocabulary of {config.text.vocab_size} pieces from {size.pairs:,} pairs")
     src, tgt = _learn(config, _sample(sources.train, size, every))
     return_freed_memory()

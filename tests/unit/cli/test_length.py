@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from command import call, settings
 from dragoman.cli.length import Wish
@@ -85,3 +86,25 @@ def test_one_line_and_exit_code_2(tmp_path: Path, arguments: list[object]) -> No
     ran = call(*arguments, "--steps", 0)
     assert ran.code == 2
     assert "train.steps=0" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("setting", "said", "is_read"),
+    [
+        pytest.param(
+            "train.device=cuda",
+            "PyTorch finds no GPU here",
+            False,
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
+        ("train.sharded=true", "train.sharded needs several workers", False),
+        ("model.d_model=24", "model.d_model / num_heads is 12, not a multiple of 16", True),
+    ],
+)
+def test_what_is_not_to_be_had_is_told_before_the_work(tmp_path: Path, setting: str, said: str, is_read: bool) -> None:
+    native = ("--set", "train.backend=native", "--set", "model.num_heads=2") if is_read else ()
+    ran = call("train", *corpus(tmp_path, 60), "--out", tmp_path / "m", "--steps", 2, "--set", setting, *native)
+    assert ran.code == 2
+    assert said in ran.err
+    assert ("reading the corpus" in ran.err) == is_read
+    assert "learning a vocabulary" not in ran.err

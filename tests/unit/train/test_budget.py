@@ -129,7 +129,7 @@ def test_what_the_user_sets_stays(tmp_path: Path, rehearsed: list[float]) -> Non
 
 
 def test_no_time_to_train(tmp_path: Path, rehearsed: list[float]) -> None:
-    with pytest.raises(ConfigError, match="--budget: 1 min 30 s leave no time to train; 88 s went into preparing"):
+    with pytest.raises(ConfigError, match="--budget 1 min 30 s leaves no time to train; 88 s went into preparing"):
         begun(tmp_path, Budget(90.0, Stopped(88.0)), train__steps=None)
     assert not ModelFolder(tmp_path / "m").config.exists()
 

@@ -51,3 +51,16 @@ def test_the_command_only_says_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "dragoman: workers: 4; " in call(*arguments).err
     monkeypatch.setenv("RANK", "1")
     assert not call(*arguments).err
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        (("--steps", 1234), "1,234 updates of at most"),
+        (("--epochs", 2.5), "2.5 epochs in updates of at most"),
+        (("--budget", "1h30m"), "as many updates as fit into 1 h 30 min, of at most"),
+    ],
+)
+def test_the_length_that_was_wished_for(tmp_path: Path, wish: tuple[object, ...], said: str) -> None:
+    ran = call("train", *corpus(tmp_path, 30), "--out", tmp_path / "m", "--explain", *wish)
+    assert f"dragoman: training: {said}" in ran.err
