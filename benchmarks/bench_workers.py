@@ -31,6 +31,7 @@ def command(side: str, options: argparse.Namespace, out: Path, steps: int) -> li
         "text.vocab_size": 8000,
         "data.batch_tokens": options.batch_tokens,
         "train.backend": options.backend,
+        "train.schedule": "noam",  # of which the length may change
         "train.steps": steps,
         "train.validate_every": 10**6,
         "train.save_every": 10**6,
