@@ -19,8 +19,8 @@ from dragoman.train.watcher import Watcher
 REHEARSAL = 0.02
 """Share of the budget in which updates are measured; a part of a validation and a save come on top."""
 
-SURPLUS = 1.03
-"""Updates that are planned, over those that fit."""
+SURPLUS = 1.08
+"""Updates that are planned, over those that fit: a machine was seen to become 7 % faster than in the rehearsal."""
 
 OFTEN, LOOKING, SAVING = 10, 0.15, 0.03
 """Validations of a training, and checkpoints at least; they are fewer if that would take these shares of its time."""

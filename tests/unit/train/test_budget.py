@@ -9,7 +9,7 @@ from dragoman.config import TrainConfig
 from dragoman.errors import ConfigError
 from dragoman.store.folder import ModelFolder
 from dragoman.train import budget, costs
-from dragoman.train.budget import Budget, Fit, affordable, fit
+from dragoman.train.budget import SURPLUS, Budget, Fit, affordable, fit
 from dragoman.train.clock import Clock
 from dragoman.train.costs import Costs
 from dragoman.train.loop import Loop
@@ -42,7 +42,7 @@ def test_as_many_updates_as_fit() -> None:
     fitted = fit(1800.0, QUICK, TRAIN)
     spent = QUICK.begin + fitted.steps * QUICK.update + 10 * QUICK.validation + QUICK.end - QUICK.validation
     saving = fitted.steps / fitted.save_every * QUICK.save
-    assert 1800 < spent < spent + saving < 1.035 * 1800, "a few more are planned than fit"
+    assert 1800 < spent < spent + saving < 1.085 * 1800, "a few more are planned than fit"
     assert fitted.steps == 10 * fitted.validate_every
     assert fitted.save_every == 1000
 
@@ -65,7 +65,7 @@ def test_in_short_trainings_fewer_pairs_are_looked_at() -> None:
 def test_the_user_s_interval_stays() -> None:
     fitted = fit(1800.0, QUICK, TRAIN, SET)
     assert fitted.validate_every == 50
-    assert fitted.steps == pytest.approx(1.03 * 1800 / (0.1 + 2.0 / 50), rel=0.01)
+    assert fitted.steps == pytest.approx(SURPLUS * 1800 / (0.1 + 2.0 / 50), rel=0.01)
     assert fit(1800.0, QUICK, TRAIN.model_copy(update={"save_every": 7}), frozenset({"save_every"})).save_every == 7
 
 
