@@ -140,7 +140,7 @@ class Loop:
         rate = learning_rate(step, self.config, counters.rate_factor)
         fitted = self._backpropagate(batches, step)
         gradient = fitted.gradient
-        if gradient.is_finite:
+        if gradient.is_finite and gradient.tgt_tokens:
             self.path.update(gradient, rate, step)
         spent = time.monotonic() - started
         self.training = self.training.at(

@@ -81,6 +81,8 @@ class Packed:
     def accumulate(self, batches: Sequence[Batch], total: int, seed: int) -> float:
         """Set the gradient to that of the loss of ``batches`` divided by ``total``, and return that loss."""
         loss = 0.0
+        if not batches:
+            self.gradient.zero_()
         for number, batch in enumerate(batches):
             found = ctypes.c_double()
             pairs = _Pairs(batch)
@@ -116,7 +118,9 @@ class Packed:
 
     def norm(self) -> float:
         """Length of the whole gradient."""
-        return float(self.library.dragoman_trainer_norm(self._trainer))
+        norm = float(self.library.dragoman_trainer_norm(self._trainer))
+        self._check(-1 if norm < 0 else 0)
+        return norm
 
     def update(self, rate: float, scale: float, keep: float) -> None:
         """One update of weights, moments and average; see :func:`dragoman.train.optimizer.build_optimizer`.

@@ -1,14 +1,19 @@
 """Batches that do not fit into memory."""
 
 from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from dragoman.data.batch import Batch, collate
+from dragoman.train.loop import Loop
 from dragoman.train.shortage import within_memory
-from dragoman.train.step import Gradient, backpropagate
+from dragoman.train.step import Gradient, Place, backpropagate
 from folders import random_model, toy_settings
+from trainings import Silent, fresh
 
 PAIRS = [([5, 6, 7], [8, 9]), ([5], [6, 7, 8, 9]), ([7, 8], [5]), ([9], [9]), ([6, 5, 9, 8, 7], [5, 6])]
 
@@ -78,3 +83,27 @@ def test_the_gradient_is_that_of_the_whole() -> None:
     got = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     for ours, theirs in zip(got, wanted, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_an_update_of_which_nothing_fits_moves_nothing(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = fresh(tmp_path / "data", 12, train__steps=4, train__backend=backend)
+    running = Loop(prepared, Silent())
+    batches = [batch for batch, _ in islice(prepared.reader().read(Place()), 3)]
+    running._update(batches[:1], Place(0, 1))
+    before = [parameter.clone() for parameter in running.training.model.parameters()]
+    compute = type(running.path).gradient
+
+    def fails(path: Any, group: Sequence[Batch], seed: int) -> Gradient:
+        if group:
+            raise MemoryError
+        return compute(path, group, seed)
+
+    monkeypatch.setattr(type(running.path), "gradient", fails)
+    running._update(batches[1:2], Place(0, 2))
+    assert running.training.counters.lost == len(batches[1].src)
+    assert running.training.counters.step == 2
+    for parameter, was in zip(running.training.model.parameters(), before, strict=True):
+        assert torch.equal(parameter, was)
