@@ -181,9 +181,6 @@ DRAGOMAN_API void dragoman_trainer_free(dragoman_trainer* trainer);
 DRAGOMAN_API int32_t dragoman_trainer_gradient(dragoman_trainer* trainer, const dragoman_pairs* pairs, uint32_t seed,
                                                float smoothing, float scale, int32_t is_added, double* loss);
 
-// The loss alone, without dropout.
-DRAGOMAN_API int32_t dragoman_trainer_loss(dragoman_trainer* trainer, const dragoman_pairs* pairs, float smoothing, double* loss);
-
 // Length of the whole gradient; negative on error.
 DRAGOMAN_API double dragoman_trainer_norm(dragoman_trainer* trainer);
 

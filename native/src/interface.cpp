@@ -189,11 +189,7 @@ void dragoman_trainer_free(dragoman_trainer* trainer) { delete trainer; }
 
 int32_t dragoman_trainer_gradient(dragoman_trainer* trainer, const dragoman_pairs* pairs, uint32_t seed, float smoothing, float scale,
                                   int32_t is_added, double* loss) {
-  return guarded(-1, [&] { return *loss = trainer->trainer.run({pairs, seed, smoothing, scale, true}, is_added), 0; });
-}
-
-int32_t dragoman_trainer_loss(dragoman_trainer* trainer, const dragoman_pairs* pairs, float smoothing, double* loss) {
-  return guarded(-1, [&] { return *loss = trainer->trainer.run({pairs, 0, smoothing, 1, false}, false), 0; });
+  return guarded(-1, [&] { return *loss = trainer->trainer.run({pairs, seed, smoothing, scale}, is_added), 0; });
 }
 
 double dragoman_trainer_norm(dragoman_trainer* trainer) {

@@ -286,7 +286,7 @@ void test_gradient(int seed) {
       Random random(seed);
       Toy toy(random, threads);
       Trainer trainer(toy.network, *every[i]->training);
-      Task task = {&toy.pairs, 7, 0.1f, 1.0f / float(toy.tgt_in.size()), true};
+      Task task = {&toy.pairs, 7, 0.1f, 1.0f / float(toy.tgt_in.size())};
       double found = trainer.run(task, false);
       Numbers gradient = toy.all();
       if (wanted.empty()) wanted = gradient, loss = found;

@@ -8,20 +8,22 @@
 #include <utility>
 #include <vector>
 
+#include "../team.h"
+
 namespace dragoman {
 
 class Crew {
  public:
-  explicit Crew(int members) : errors_(members) {
-    for (int i = 1; i < members; i++) threads_.emplace_back([this, i] { serve(i); });
+  explicit Crew(int members) : barrier_(members), errors_(members) {
+    try {
+      for (int i = 1; i < members; i++) threads_.emplace_back([this, i] { serve(i); });
+    } catch (...) {
+      end();
+      throw;
+    }
   }
 
-  ~Crew() {
-    is_over_ = true;
-    round_.fetch_add(1);
-    round_.notify_all();
-    for (std::thread& one : threads_) one.join();
-  }
+  ~Crew() { end(); }
 
   Crew(const Crew&) = delete;
 
@@ -30,26 +32,26 @@ class Crew {
   // work(member) in each member, the caller being number 0; returns when all are done.
   void run(const std::function<void(int)>& work) {
     work_ = &work;
-    busy_ = int(threads_.size());
-    round_.fetch_add(1);
-    round_.notify_all();
+    wait();
     attempt(0);
-    for (int spins = 0; busy_.load() > 0; spins++)
-      if (int left = busy_.load(); left > 0 && spins > kSpins) busy_.wait(left);
+    wait();
     for (std::exception_ptr& error : errors_)
       if (error) std::rethrow_exception(std::exchange(error, nullptr));
   }
 
  private:
-  static constexpr int kSpins = 20000;
+  void wait() {
+    if (members() > 1) barrier_.wait();
+  }
 
   void serve(int member) {
-    for (uint32_t seen = 0;; seen++) {
-      for (int spins = 0; round_.load() == seen; spins++)
-        if (spins > kSpins) round_.wait(seen);
-      if (is_over_) return;
-      attempt(member);
-      if (busy_.fetch_sub(1) == 1) busy_.notify_all();
+    try {
+      for (;;) {
+        wait();
+        attempt(member);
+        wait();
+      }
+    } catch (const std::runtime_error&) {  // the barrier was abandoned: there is nothing more to do
     }
   }
 
@@ -61,9 +63,12 @@ class Crew {
     }
   }
 
-  std::atomic<uint32_t> round_{0};
-  std::atomic<int> busy_{0};
-  std::atomic<bool> is_over_{false};
+  void end() {
+    barrier_.abandon();
+    for (std::thread& one : threads_) one.join();
+  }
+
+  Barrier barrier_;
   const std::function<void(int)>* work_ = nullptr;
   std::vector<std::exception_ptr> errors_;
   std::vector<std::thread> threads_;  // last: they use all of the above

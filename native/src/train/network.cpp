@@ -27,12 +27,11 @@ Network::Network(const dragoman_network& n, const TrainKernels& kernels)
   next_ = n.first[5];
   for (int i = 0; i < n.num_encoder_layers; i++) {
     EncoderPart& l = encoder.emplace_back();
-    l.self = attention(), l.self_norm = norm(), l.feed_forward = feed_forward(), l.feed_forward_norm = norm();
+    l.self = attention(), l.feed_forward = feed_forward();
   }
   for (int i = 0; i < n.num_decoder_layers; i++) {
     DecoderPart& l = decoder.emplace_back();
-    l.self = attention(), l.self_norm = norm(), l.cross = attention(), l.cross_norm = norm();
-    l.feed_forward = feed_forward(), l.feed_forward_norm = norm();
+    l.self = attention(), l.cross = attention(), l.feed_forward = feed_forward();
   }
   if (n.norm_first) encoder_norm = norm(), decoder_norm = norm();
   require(next_ == n.parameters, "the number of parameters does not fit the sizes");
@@ -65,6 +64,7 @@ AttentionPart Network::attention() {
   int d = sizes.d_model;
   AttentionPart part;
   part.query = linear(d, d), part.key_value = linear(d, 2 * d), part.output = linear(d, d);
+  part.norm = norm();
   return part;
 }
 
@@ -72,6 +72,7 @@ FeedForwardPart Network::feed_forward() {
   FeedForwardPart part;
   part.inner = linear(sizes.d_model, is_gated() ? 2 * sizes.d_ff : sizes.d_ff);
   part.outer = linear(sizes.d_ff, sizes.d_model);
+  part.norm = norm();
   return part;
 }
 

@@ -23,28 +23,25 @@ struct Norm {
   int gamma = -1, beta = -1;
 };
 
+// Sub-layers, each with the norm of its residual connection.
 struct AttentionPart {
   Linear query, key_value, output;
+  Norm norm;
 };
 
 struct FeedForwardPart {
   Linear inner, outer;
+  Norm norm;
 };
 
 struct EncoderPart {
   AttentionPart self;
-  Norm self_norm;
   FeedForwardPart feed_forward;
-  Norm feed_forward_norm;
 };
 
 struct DecoderPart {
-  AttentionPart self;
-  Norm self_norm;
-  AttentionPart cross;
-  Norm cross_norm;
+  AttentionPart self, cross;
   FeedForwardPart feed_forward;
-  Norm feed_forward_norm;
 };
 
 class Network {

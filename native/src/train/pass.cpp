@@ -25,7 +25,7 @@ float* Arena::take(int64_t count) {
 }
 
 Mask Pass::mask(uint32_t site) const {
-  return {task_.seed, site, task_.has_gradient ? uint32_t(net_.sizes.dropped) : 0};
+  return {task_.seed, site, uint32_t(net_.sizes.dropped)};
 }
 
 Pass::Side Pass::side(const int64_t* offsets, int first, int last) const {
@@ -45,12 +45,12 @@ float* Pass::embed(const Side& side, const int32_t* ids, int embedding, const fl
       const float* position = table + int64_t(row - side.start[s]) * d_;
       for (int i = 0; i < d_; i++) x[int64_t(row) * d_ + i] = vector[i] * factor + position[i];
     }
-  if (mask(site).dropped) kernels_.dropout(x, nullptr, side.rows(), d_, mask(site), side.first_row, x);
+  kernels_.dropout(x, nullptr, side.rows(), d_, mask(site), side.first_row, x);
   return x;
 }
 
 void Pass::embed_back(const Side& side, const int32_t* ids, int embedding, int positions, uint32_t site, float* dx) {
-  if (mask(site).dropped) kernels_.dropout(dx, nullptr, side.rows(), d_, mask(site), side.first_row, dx);
+  kernels_.dropout(dx, nullptr, side.rows(), d_, mask(site), side.first_row, dx);
   float factor = std::sqrt(float(d_));
   for (size_t s = 0; s + 1 < side.start.size(); s++)
     for (int row = side.start[s]; row < side.start[s + 1]; row++) {
@@ -172,6 +172,7 @@ void Pass::feed_back(const FeedForwardPart& part, int rows, const Fed& kept, con
 template <typename F>
 const float* Pass::residual(const float* x, const Side& side, const Norm& after, Residual& kept, F sublayer) {
   bool is_first = net_.sizes.norm_first;
+  kept.site = next_site_++;
   float* out = sublayer(is_first ? norm(x, side.rows(), after, kept.norm) : x);
   kernels_.dropout(out, x, side.rows(), d_, mask(kept.site), side.first_row, out);
   return is_first ? out : norm(out, side.rows(), after, kept.norm);
@@ -193,6 +194,81 @@ void Pass::residual_back(float* dx, const Side& side, const Norm& after, const R
   arena_.release(before);
 }
 
+const float* Pass::attention_step(const AttentionPart& part, const float* x, const Side& side, const float* memory,
+                                  const Side& memory_side, bool is_causal, AttentionStep& kept) {
+  return residual(x, side, part.norm, kept.residual, [&](const float* y) {
+    return attend(part, y, side, memory ? memory : y, memory_side, is_causal, kept.attended);
+  });
+}
+
+void Pass::attention_step_back(const AttentionPart& part, float* dx, const Side& side, const Side& memory_side, bool is_causal,
+                               const AttentionStep& kept, float* dmemory) {
+  residual_back(dx, side, part.norm, kept.residual, [&](const float* dy, float* to, bool is_added) {
+    attend_back(part, side, memory_side, is_causal, kept.attended, dy, to, is_added, dmemory);
+  });
+}
+
+const float* Pass::feed_step(const FeedForwardPart& part, const float* x, const Side& side, FeedStep& kept) {
+  return residual(x, side, part.norm, kept.residual, [&](const float* y) { return feed(part, y, side.rows(), kept.fed); });
+}
+
+void Pass::feed_step_back(const FeedForwardPart& part, float* dx, const Side& side, const FeedStep& kept) {
+  residual_back(dx, side, part.norm, kept.residual, [&](const float* dy, float* to, bool is_added) {
+    feed_back(part, side.rows(), kept.fed, dy, to, is_added);
+  });
+}
+
+const float* Pass::last_norm(const float* x, const Side& side, const Norm& after, Normed& kept) {
+  return net_.sizes.norm_first ? norm(x, side.rows(), after, kept) : x;
+}
+
+float* Pass::last_norm_back(float* dx, const Side& side, const Norm& after, const Normed& kept) {
+  if (!net_.sizes.norm_first) return dx;
+  float* out = rows(side);
+  norm_back(dx, side.rows(), after, kept, out, false);
+  return out;
+}
+
+const float* Pass::encode(const Side& src, const int32_t* ids, Stack<EncoderState>& kept) {
+  kept.layers.resize(net_.encoder.size());
+  const float* x = embed(src, ids, net_.src_embedding, net_.src_table, kSrcSite);
+  for (size_t i = 0; i < net_.encoder.size(); i++) {
+    x = attention_step(net_.encoder[i].self, x, src, nullptr, src, false, kept.layers[i].self);
+    x = feed_step(net_.encoder[i].feed_forward, x, src, kept.layers[i].feed);
+  }
+  return last_norm(x, src, net_.encoder_norm, kept.last);
+}
+
+void Pass::encode_back(const Side& src, const int32_t* ids, const Stack<EncoderState>& kept, float* dmemory) {
+  float* dx = last_norm_back(dmemory, src, net_.encoder_norm, kept.last);
+  for (size_t i = net_.encoder.size(); i-- > 0;) {
+    feed_step_back(net_.encoder[i].feed_forward, dx, src, kept.layers[i].feed);
+    attention_step_back(net_.encoder[i].self, dx, src, src, false, kept.layers[i].self, nullptr);
+  }
+  embed_back(src, ids, net_.src_embedding, net_.src_positions, kSrcSite, dx);
+}
+
+const float* Pass::decode(const Side& tgt, const int32_t* ids, const float* memory, const Side& src, Stack<DecoderState>& kept) {
+  kept.layers.resize(net_.decoder.size());
+  const float* x = embed(tgt, ids, net_.tgt_embedding, net_.tgt_table, kTgtSite);
+  for (size_t i = 0; i < net_.decoder.size(); i++) {
+    x = attention_step(net_.decoder[i].self, x, tgt, nullptr, tgt, true, kept.layers[i].self);
+    x = attention_step(net_.decoder[i].cross, x, tgt, memory, src, false, kept.layers[i].cross);
+    x = feed_step(net_.decoder[i].feed_forward, x, tgt, kept.layers[i].feed);
+  }
+  return last_norm(x, tgt, net_.decoder_norm, kept.last);
+}
+
+void Pass::decode_back(const Side& tgt, const int32_t* ids, const Side& src, const Stack<DecoderState>& kept, float* dx, float* dmemory) {
+  dx = last_norm_back(dx, tgt, net_.decoder_norm, kept.last);
+  for (size_t i = net_.decoder.size(); i-- > 0;) {
+    feed_step_back(net_.decoder[i].feed_forward, dx, tgt, kept.layers[i].feed);
+    attention_step_back(net_.decoder[i].cross, dx, tgt, src, false, kept.layers[i].cross, dmemory);
+    attention_step_back(net_.decoder[i].self, dx, tgt, tgt, true, kept.layers[i].self, nullptr);
+  }
+  embed_back(tgt, ids, net_.tgt_embedding, net_.tgt_positions, kTgtSite, dx);
+}
+
 double Pass::loss(const float* hidden, const Side& side, const int32_t* targets, float* dhidden) {
   double total = 0;
   int vocab = net_.sizes.tgt_vocab;
@@ -204,7 +280,7 @@ double Pass::loss(const float* hidden, const Side& side, const int32_t* targets,
     const float* x = hidden + int64_t(first) * d_;
     linear(net_.output, x, count, logits, stride);
     total += kernels_.loss(logits, stride, count, vocab, targets + first, task_.smoothing, task_.scale);
-    if (task_.has_gradient) linear_back(net_.output, logits, stride, x, count, dhidden + int64_t(first) * d_, false);
+    linear_back(net_.output, logits, stride, x, count, dhidden + int64_t(first) * d_, false);
   }
   arena_.release(before);
   return total;
@@ -213,77 +289,20 @@ double Pass::loss(const float* hidden, const Side& side, const int32_t* targets,
 double Pass::run(const Task& task, int first, int last, float* const* gradients) {
   task_ = task;
   gradients_ = gradients;
+  next_site_ = kFirstSite;
   arena_.release({0, 0});
   const Pairs& pairs = *task.pairs;
   Side src = side(pairs.src_offsets, first, last), tgt = side(pairs.tgt_offsets, first, last);
   const int32_t *src_ids = pairs.src + pairs.src_offsets[first], *tgt_ids = pairs.tgt_in + pairs.tgt_offsets[first];
-  std::vector<EncoderState> encoders(net_.encoder.size());
-  std::vector<DecoderState> decoders(net_.decoder.size());
-  uint32_t site = kFirstSite;
-  Normed memory_norm{}, last_norm{};
-
-  const float* x = embed(src, src_ids, net_.src_embedding, net_.src_table, kSrcSite);
-  for (size_t i = 0; i < encoders.size(); i++) {
-    const EncoderPart& l = net_.encoder[i];
-    EncoderState& s = encoders[i];
-    s.self_residual.site = site++, s.fed_residual.site = site++;
-    x = residual(x, src, l.self_norm, s.self_residual, [&](const float* y) { return attend(l.self, y, src, y, src, false, s.self); });
-    x = residual(x, src, l.feed_forward_norm, s.fed_residual, [&](const float* y) { return feed(l.feed_forward, y, src.rows(), s.fed); });
-  }
-  const float* memory = net_.sizes.norm_first ? norm(x, src.rows(), net_.encoder_norm, memory_norm) : x;
-
-  x = embed(tgt, tgt_ids, net_.tgt_embedding, net_.tgt_table, kTgtSite);
-  for (size_t i = 0; i < decoders.size(); i++) {
-    const DecoderPart& l = net_.decoder[i];
-    DecoderState& s = decoders[i];
-    s.self_residual.site = site++, s.cross_residual.site = site++, s.fed_residual.site = site++;
-    x = residual(x, tgt, l.self_norm, s.self_residual, [&](const float* y) { return attend(l.self, y, tgt, y, tgt, true, s.self); });
-    x = residual(x, tgt, l.cross_norm, s.cross_residual,
-                 [&](const float* y) { return attend(l.cross, y, tgt, memory, src, false, s.cross); });
-    x = residual(x, tgt, l.feed_forward_norm, s.fed_residual, [&](const float* y) { return feed(l.feed_forward, y, tgt.rows(), s.fed); });
-  }
-  if (net_.sizes.norm_first) x = norm(x, tgt.rows(), net_.decoder_norm, last_norm);
-
-  float* dx = rows(tgt);
-  double total = loss(x, tgt, pairs.tgt_out + pairs.tgt_offsets[first], dx);
-  if (!task.has_gradient) return total;
-
-  float* dmemory = rows(src);
+  Stack<EncoderState> encoder;
+  Stack<DecoderState> decoder;
+  const float* memory = encode(src, src_ids, encoder);
+  const float* hidden = decode(tgt, tgt_ids, memory, src, decoder);
+  float *dhidden = rows(tgt), *dmemory = rows(src);
+  double total = loss(hidden, tgt, pairs.tgt_out + pairs.tgt_offsets[first], dhidden);
   std::memset(dmemory, 0, sizeof(float) * src.rows() * d_);
-  if (net_.sizes.norm_first) {
-    float* dnormed = dx;
-    dx = rows(tgt);
-    norm_back(dnormed, tgt.rows(), net_.decoder_norm, last_norm, dx, false);
-  }
-  for (size_t i = decoders.size(); i-- > 0;) {
-    const DecoderPart& l = net_.decoder[i];
-    const DecoderState& s = decoders[i];
-    residual_back(dx, tgt, l.feed_forward_norm, s.fed_residual,
-                  [&](const float* dy, float* to, bool is_added) { feed_back(l.feed_forward, tgt.rows(), s.fed, dy, to, is_added); });
-    residual_back(dx, tgt, l.cross_norm, s.cross_residual, [&](const float* dy, float* to, bool is_added) {
-      attend_back(l.cross, tgt, src, false, s.cross, dy, to, is_added, dmemory);
-    });
-    residual_back(dx, tgt, l.self_norm, s.self_residual, [&](const float* dy, float* to, bool is_added) {
-      attend_back(l.self, tgt, tgt, true, s.self, dy, to, is_added, nullptr);
-    });
-  }
-  embed_back(tgt, tgt_ids, net_.tgt_embedding, net_.tgt_positions, kTgtSite, dx);
-
-  dx = dmemory;
-  if (net_.sizes.norm_first) {
-    dx = rows(src);
-    norm_back(dmemory, src.rows(), net_.encoder_norm, memory_norm, dx, false);
-  }
-  for (size_t i = encoders.size(); i-- > 0;) {
-    const EncoderPart& l = net_.encoder[i];
-    const EncoderState& s = encoders[i];
-    residual_back(dx, src, l.feed_forward_norm, s.fed_residual,
-                  [&](const float* dy, float* to, bool is_added) { feed_back(l.feed_forward, src.rows(), s.fed, dy, to, is_added); });
-    residual_back(dx, src, l.self_norm, s.self_residual, [&](const float* dy, float* to, bool is_added) {
-      attend_back(l.self, src, src, false, s.self, dy, to, is_added, nullptr);
-    });
-  }
-  embed_back(src, src_ids, net_.src_embedding, net_.src_positions, kSrcSite, dx);
+  decode_back(tgt, tgt_ids, src, decoder, dhidden, dmemory);
+  encode_back(src, src_ids, encoder, dmemory);
   return total;
 }
 

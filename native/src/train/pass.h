@@ -32,7 +32,6 @@ struct Task {
   uint32_t seed;
   float smoothing;
   float scale;  // of the loss, in the gradient
-  bool has_gradient;  // else the loss alone, without dropout
 };
 
 class Pass {
@@ -68,15 +67,27 @@ class Pass {
     Normed norm;
     uint32_t site;
   };
-  struct EncoderState {
-    Attended self;
+  struct AttentionStep {
+    Attended attended;
+    Residual residual;
+  };
+  struct FeedStep {
     Fed fed;
-    Residual self_residual, fed_residual;
+    Residual residual;
+  };
+  struct EncoderState {
+    AttentionStep self;
+    FeedStep feed;
   };
   struct DecoderState {
-    Attended self, cross;
-    Fed fed;
-    Residual self_residual, cross_residual, fed_residual;
+    AttentionStep self, cross;
+    FeedStep feed;
+  };
+  // What a stack of layers keeps for its way back.
+  template <typename State>
+  struct Stack {
+    std::vector<State> layers;
+    Normed last;  // with norm_first
   };
 
   Side side(const int64_t* offsets, int first, int last) const;
@@ -97,6 +108,19 @@ class Pass {
   const float* residual(const float* x, const Side& side, const Norm& norm, Residual& kept, F sublayer);
   template <typename F>
   void residual_back(float* dx, const Side& side, const Norm& norm, const Residual& kept, F sublayer_back);
+  // Sub-layers with their residual connections. Without a memory a side attends to itself.
+  const float* attention_step(const AttentionPart& part, const float* x, const Side& side, const float* memory,
+                              const Side& memory_side, bool is_causal, AttentionStep& kept);
+  void attention_step_back(const AttentionPart& part, float* dx, const Side& side, const Side& memory_side, bool is_causal,
+                           const AttentionStep& kept, float* dmemory);
+  const float* feed_step(const FeedForwardPart& part, const float* x, const Side& side, FeedStep& kept);
+  void feed_step_back(const FeedForwardPart& part, float* dx, const Side& side, const FeedStep& kept);
+  const float* last_norm(const float* x, const Side& side, const Norm& norm, Normed& kept);
+  float* last_norm_back(float* dx, const Side& side, const Norm& norm, const Normed& kept);
+  const float* encode(const Side& src, const int32_t* ids, Stack<EncoderState>& kept);
+  void encode_back(const Side& src, const int32_t* ids, const Stack<EncoderState>& kept, float* dmemory);
+  const float* decode(const Side& tgt, const int32_t* ids, const float* memory, const Side& src, Stack<DecoderState>& kept);
+  void decode_back(const Side& tgt, const int32_t* ids, const Side& src, const Stack<DecoderState>& kept, float* dx, float* dmemory);
   double loss(const float* hidden, const Side& side, const int32_t* targets, float* dhidden);
   Mask mask(uint32_t site) const;
   float* gradient(int parameter) const { return gradients_[parameter]; }
@@ -107,6 +131,7 @@ class Pass {
   const int d_;
   Arena arena_;
   Task task_{};
+  uint32_t next_site_ = 0;
   float* const* gradients_ = nullptr;
 };
 

@@ -70,7 +70,7 @@ double Trainer::run(Task task, bool is_added) {
   std::vector<double> losses(crew_.members());
   crew_.run([&](int member) {
     network_.pack(member, crew_.members());
-    if (task.has_gradient) clear(member, is_added);
+    clear(member, is_added);
   });
   crew_.run([&](int member) {
     int end = edges[member + 1];
@@ -79,7 +79,7 @@ double Trainer::run(Task task, bool is_added) {
       losses[member] += passes_[member]->run(task, first, last, of_member_[member].data());
     }
   });
-  if (task.has_gradient && crew_.members() > 1) crew_.run([&](int member) { collect(member); });
+  if (crew_.members() > 1) crew_.run([&](int member) { collect(member); });
   double total = 0;
   for (double one : losses) total += one;
   return total;

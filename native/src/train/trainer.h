@@ -15,7 +15,7 @@ class Trainer {
  public:
   Trainer(const dragoman_network& network, const TrainKernels& kernels);
 
-  // Loss of all pairs; with task.has_gradient their gradient too, added to what is there or in place of it.
+  // Loss of all pairs; their gradient is added to what is there or takes its place.
   double run(Task task, bool is_added);
 
   double norm();

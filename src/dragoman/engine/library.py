@@ -116,7 +116,6 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         c_int32,
         (c_void_p, POINTER(CPairs), c_uint32, c_float, c_float, c_int32, POINTER(c_double)),
     ),
-    "trainer_loss": (c_int32, (c_void_p, POINTER(CPairs), c_float, POINTER(c_double))),
     "trainer_norm": (c_double, (c_void_p,)),
     "trainer_update": (c_int32, (c_void_p, POINTER(CAdam), *(c_void_p,) * 3)),
     "dropout": (None, (c_uint32, c_uint32, c_uint32, c_int64, c_int32, c_int32, c_void_p)),

@@ -106,16 +106,6 @@ class Packed:
         """What dropout in batch ``number`` of an update with this seed is drawn from."""
         return int.from_bytes(hashlib.blake2b(f"{seed} {number}".encode(), digest_size=4).digest(), "little")
 
-    def loss(self, batch: Batch, label_smoothing: float) -> float:
-        """Summed loss of all target tokens, without dropout."""
-        found, pairs = ctypes.c_double(), _Pairs(batch)
-        self._check(
-            self.library.dragoman_trainer_loss(
-                self._trainer, ctypes.byref(pairs.pairs), label_smoothing, ctypes.byref(found)
-            )
-        )
-        return found.value
-
     def norm(self) -> float:
         """Length of the whole gradient."""
         norm = float(self.library.dragoman_trainer_norm(self._trainer))

@@ -202,17 +202,6 @@ def test_updates_are_those_of_adamw_and_of_the_average(decay: float) -> None:
     assert {float(state["step"]) for state in begun.optimizer.state.values()} == {5.0}
 
 
-def test_loss_alone_is_without_dropout_and_changes_nothing() -> None:
-    settings = config(dropout=0.5)
-    begun, batch = training(settings), pairs(30)
-    fused = packed(begun, settings)
-    begun.model.eval()
-    logits = begun.model(batch.src, batch.src_mask, batch.tgt_in)
-    wanted = token_loss(logits, batch.tgt_out, batch.tgt_mask).item()
-    assert fused.loss(batch, 0.0) == pytest.approx(wanted, rel=1e-5)
-    assert all(not gradient.any() for gradient in gradients(begun.model).values())
-
-
 def test_what_the_kernels_do_not_fit_is_trained_by_pytorch() -> None:
     told: list[str] = []
     settings = config(d_model=40, num_heads=2)
