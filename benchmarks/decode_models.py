@@ -201,28 +201,18 @@ def is_marian(config: Config) -> bool:
 
 def marian(folder: Folder) -> Any:
     """The same model as MarianMT, in evaluation mode."""
-    from transformers import MarianConfig, MarianMTModel
+    from marian import build as build_marian
 
     sizes = folder.config.model
-    config = MarianConfig(
-        vocab_size=folder.tgt.vocab_size,
-        d_model=sizes.d_model,
-        encoder_layers=sizes.num_encoder_layers,
-        decoder_layers=sizes.num_decoder_layers,
-        encoder_ffn_dim=sizes.d_ff,
-        decoder_ffn_dim=sizes.d_ff,
-        encoder_attention_heads=sizes.num_heads,
-        decoder_attention_heads=sizes.num_heads,
+    model = build_marian(
+        folder.tgt.vocab_size,
+        sizes.d_model,
+        sizes.d_ff,
+        (sizes.num_encoder_layers, sizes.num_decoder_layers),
+        sizes.num_heads,
         activation_function=sizes.activation,
         max_position_embeddings=len(folder.positions("src")),
-        scale_embedding=True,
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        decoder_start_token_id=BOS,
-        forced_eos_token_id=None,
-    )
-    model = MarianMTModel(config).eval()
+    ).eval()
     state = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in _marian_weights(folder)}
     state["final_logits_bias"] = torch.zeros(1, folder.tgt.vocab_size)
     model.load_state_dict(state)

@@ -25,11 +25,12 @@ from collections.abc import Iterator, Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
+import marian  # noqa: E402
 import tokenizers  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
+from marian import BOS, EOS, PAD  # noqa: E402
 
-PAD, BOS, EOS = 0, 1, 2
 WARMING = 0.1
 """Share of the budget after which the rate is at its highest, however slow the machine is."""
 
@@ -80,30 +81,6 @@ def batches(sources: Ids, targets: Ids, size: int, draws: random.Random) -> Iter
             pool = sorted(order[begin : begin + POOL * size], key=lambda one: (len(targets[one]), len(sources[one])))
             cut = [pool[first : first + size] for first in range(0, len(pool), size)]
             yield from draws.sample(cut, len(cut))
-
-
-def build(pieces: int, options: argparse.Namespace) -> Any:
-    """A fresh model."""
-    config = transformers.MarianConfig(
-        vocab_size=-(-pieces // 8) * 8,
-        d_model=options.width,
-        encoder_layers=options.layers,
-        decoder_layers=options.layers,
-        encoder_ffn_dim=options.inner,
-        decoder_ffn_dim=options.inner,
-        encoder_attention_heads=options.heads,
-        decoder_attention_heads=options.heads,
-        dropout=options.dropout,
-        activation_function="relu",
-        max_position_embeddings=512,
-        scale_embedding=True,
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        decoder_start_token_id=BOS,
-        forced_eos_token_id=None,
-    )
-    return transformers.MarianMTModel(config)
 
 
 def rate(update: int, spent: float, options: argparse.Namespace) -> float:
@@ -208,7 +185,15 @@ def main() -> None:
     sides = [read_lines(path) for path in (options.source, options.target)]
     tokenizer = learn([line for side in sides for line in side], options.pieces)
     sources, targets = (encode(tokenizer, side) for side in sides)
-    model = build(tokenizer.get_vocab_size(), options)
+    model = marian.build(
+        -(-tokenizer.get_vocab_size() // 8) * 8,
+        options.width,
+        options.inner,
+        (options.layers, options.layers),
+        options.heads,
+        dropout=options.dropout,
+        max_position_embeddings=512,
+    )
     updates, tokens, loss = train(model, sources, targets, options)
     minutes = (time.monotonic() - BEGAN) / 60
     lines = translate(model, tokenizer, read_lines(options.test), options.beam)

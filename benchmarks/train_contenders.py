@@ -206,28 +206,14 @@ class Marian(Peer):
 
     def __init__(self, sizes: Sizes, threads: int) -> None:
         super().__init__(threads)
+        import marian
         import transformers
 
         self.version = f"transformers {transformers.__version__}, torch {self.torch.__version__}"
-        config = transformers.MarianConfig(
-            vocab_size=sizes["vocab_size"],
-            d_model=sizes["d_model"],
-            encoder_layers=sizes["num_layers"],
-            decoder_layers=sizes["num_layers"],
-            encoder_ffn_dim=sizes["d_ff"],
-            decoder_ffn_dim=sizes["d_ff"],
-            encoder_attention_heads=sizes["num_heads"],
-            decoder_attention_heads=sizes["num_heads"],
-            dropout=DROPOUT,
-            activation_function="relu",
-            scale_embedding=True,
-            pad_token_id=self.pad,
-            bos_token_id=self.bos,
-            eos_token_id=self.eos,
-            decoder_start_token_id=self.bos,
-            forced_eos_token_id=None,
-        )
-        self.model = transformers.MarianMTModel(config).train()
+        layers = sizes["num_layers"], sizes["num_layers"]
+        self.model = marian.build(
+            sizes["vocab_size"], sizes["d_model"], sizes["d_ff"], layers, sizes["num_heads"], dropout=DROPOUT
+        ).train()
         self.optimizer = self.torch.optim.AdamW(self.model.parameters(), RATE, BETAS, 1e-9, fused=True)
 
     def step(self, pairs: Pairs, precision: str) -> float:

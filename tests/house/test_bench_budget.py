@@ -1,6 +1,5 @@
 """What the benchmark of budgets reads and prints; the peer itself is not installed where the tests run."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -8,17 +7,12 @@ from types import ModuleType
 
 import pytest
 
+from scripts import load
+
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "bench_budget.py"
-    spec = importlib.util.spec_from_file_location("bench_budget", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bench_budget"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load("bench_budget")
 
 
 def figures(side: str, minutes: float, bleu: float) -> dict[str, object]:

@@ -1,23 +1,15 @@
 """The arithmetic of the benchmark of decoding; the rivals themselves are not installed where the tests run."""
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from scripts import load
+
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "bench_decode.py"
-    spec = importlib.util.spec_from_file_location("bench_decode", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bench_decode"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load("bench_decode")
 
 
 ROUNDS = [

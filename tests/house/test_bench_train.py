@@ -1,26 +1,15 @@
 """The arithmetic of the benchmark of training; the rivals themselves are not installed where the tests run."""
 
 import argparse
-import importlib.util
 import json
 import statistics
 import sys
 from itertools import islice
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-
-def load(name: str) -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+from scripts import load
 
 
 @pytest.fixture(scope="module")
