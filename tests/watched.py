@@ -27,6 +27,9 @@ def validation(step: int, bleu: float | None, best: bool = True, **more: Any) ->
     return {"event": "validation", "step": step, "loss": 2.0, "bleu": bleu, "chrf": 50.0, "best": best, **more}
 
 
+END: dict[str, Any] = {"event": "end", "step": 200, "reason": "all updates are made"}
+
+
 def write_journal(root: Path, events: list[Any], torn: str = "") -> None:
     """The journal of a folder, all at once."""
     text = "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in events)

@@ -4,8 +4,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from dragoman.config import TrainConfig
-
 POINTS = 500
 """Most points of a curve: about as many as a screen can show."""
 
@@ -36,31 +34,13 @@ def number(event: Event, key: str) -> float | None:
     return value if abs(value) < math.inf else None
 
 
-def state(events: Sequence[Event], train: TrainConfig | None, is_running: bool) -> str:
+def state(events: Sequence[Event], is_running: bool) -> str:
     """One word: preparing, running, finished, stopped, or empty where nothing was ever trained."""
     if is_running:
         return "running" if events else "preparing"
     if not events:
         return "empty"
-    return "finished" if train and is_finished(events, train) else "stopped"
-
-
-def is_finished(events: Sequence[Event], train: TrainConfig) -> bool:
-    """Whether the last update was validated, nothing had become better for ``train.patience``, or the budget was over.
-
-    The last of them shows in a validation out of turn; where it fell into its turn, the training counts as stopped.
-    """
-    looks = _of(events, "validation")
-    best, stale = -math.inf, 0
-    for look in looks:
-        bleu = number(look, "bleu")
-        is_better = bleu is not None and bleu > best
-        stale = 0 if is_better else stale + 1
-        best = bleu if is_better and bleu is not None and look.get("best") is True else best
-    if not looks:
-        return False
-    is_out_of_turn = train.budget > 0 and events[-1] is looks[-1] and looks[-1]["step"] % train.validate_every != 0
-    return is_out_of_turn or looks[-1]["step"] >= train.steps or 0 < train.patience <= stale
+    return "finished" if events[-1].get("event") == "end" else "stopped"
 
 
 def now(events: Sequence[Event], steps: int | None) -> dict[str, Any]:

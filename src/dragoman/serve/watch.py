@@ -83,7 +83,7 @@ def _facts(folder: ModelFolder, is_running: bool) -> dict[str, Any]:
     events, written = _events(folder.journal)
     train, text = (settings.train, settings.text) if settings else (None, None)
     return {
-        "state": summary.state(events, train, is_running),
+        "state": summary.state(events, is_running),
         "written": written,
         "languages": [text.src_lang, text.tgt_lang] if text else ["", ""],
         "now": summary.now(events, train.steps if train else None),

@@ -35,6 +35,8 @@ from dragoman.train.step import Gradient, Place
 from dragoman.train.watcher import Progress, Validation, Watcher
 from dragoman.train.workers import Workers
 
+OUT_OF_TIME = "the budget is over"
+
 SEEDS_APART = 0x9E3779B1
 """Between the seeds of dropout of two workers."""
 
@@ -81,19 +83,33 @@ class Loop:
         """Train until done, or until ``stop`` answers in any worker with a signal's number; then save and return."""
         begun = self.training.counters
         batches = self.prepared.reader().read(begun.place, self.workers.rank, self.workers.count)
-        while self.training.counters.step < self.config.steps and not self._is_stale() and not self._is_over():
+        while not (why := self._end()):
             group = list(islice(batches, self.config.accumulate))
             self._update([batch for batch, _ in group], group[-1][1])
             self._recover()
             self._look()
             if signal_number := self._signal(stop()):
+                self._note_end(self._end())
                 self._save(last=True, regular=self.training.counters.step == self.config.steps)
                 return Outcome(self.training.counters, self.parameters, signal_number)
-        if self.training.counters.step < self.config.steps and self._is_over():
+        if why == OUT_OF_TIME:
             self._end_early()
         if self.training.counters != begun:
+            self._note_end(why)
             self._save(last=True)
         return Outcome(self.training.counters, self.parameters)
+
+    def _end(self) -> str:
+        """Why the training is at its end; nothing if it is not."""
+        if self.training.counters.step >= self.config.steps:
+            return "all updates are made"
+        if 0 < self.config.patience <= self.training.counters.stale:
+            return f"nothing became better in {self.config.patience} validations"
+        return OUT_OF_TIME if self._is_over() else ""
+
+    def _note_end(self, why: str) -> None:
+        if why:
+            self._note("end", {"step": self.training.counters.step, "reason": why})
 
     def _begin(self) -> Training:
         training = self._newest()
@@ -309,9 +325,6 @@ class Loop:
             self.journal.write(event, facts)
         if self.board:
             self.board.write(event, facts)
-
-    def _is_stale(self) -> bool:
-        return 0 < self.config.patience <= self.training.counters.stale
 
     def _keep_weights(self, average: EncoderDecoder) -> bool:
         """Make the running average the model of the folder. Where that fails, the next best one will be."""

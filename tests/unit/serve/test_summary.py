@@ -4,11 +4,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.config import TrainConfig
 from dragoman.serve import summary
-from watched import update, validation
-
-TRAIN = TrainConfig(steps=200, patience=2)
+from watched import END, update, validation
 
 
 @pytest.mark.parametrize(
@@ -19,26 +16,14 @@ TRAIN = TrainConfig(steps=200, patience=2)
         ([update(50)], True, "running"),
         ([update(50)], False, "stopped"),
         ([update(200)], False, "stopped"),  # killed before the last validation: it has to be done again
-        ([validation(200, 10.0)], False, "finished"),
-        ([validation(200, 10.0)], True, "running"),
-        ([validation(50, 10.0), validation(60, 9.0, False)], False, "stopped"),
-        ([validation(50, 10.0), validation(60, 9.0, False), validation(70, None, False)], False, "finished"),
-        ([validation(50, 10.0), validation(60, 9.0, False), validation(70, 11.0)], False, "stopped"),
+        ([validation(200, 10.0)], False, "stopped"),  # and before the last checkpoint
+        ([validation(200, 10.0), END], False, "finished"),
+        ([validation(200, 10.0), END], True, "running"),
+        ([validation(200, 10.0), END, update(250)], False, "stopped"),  # it went on to more updates
     ],
 )
 def test_the_state_in_a_word(events: list[Any], is_running: bool, word: str) -> None:
-    assert summary.state(events, TRAIN, is_running) == word
-
-
-def test_a_budget_that_is_over_ends_a_training() -> None:
-    train = TrainConfig(steps=200, validate_every=50, budget=60)
-    assert summary.state([update(50), validation(50, 1.0)], train, False) == "stopped"
-    assert summary.state([update(50), validation(53, 1.0)], train, False) == "finished"
-    assert summary.state([validation(53, 1.0), update(100)], train, False) == "stopped"
-
-
-def test_without_settings_nothing_is_finished() -> None:
-    assert summary.state([validation(200, 10.0)], None, False) == "stopped"
+    assert summary.state(events, is_running) == word
 
 
 def test_the_numbers_of_now() -> None:

@@ -13,7 +13,7 @@ from dragoman.store import lock
 from dragoman.store.folder import ModelFolder
 from dragoman.train.loop import Loop
 from trainings import Silent, corpus, prepared_in
-from watched import LITERAL, PAIRS, begun, update, validation, write_journal
+from watched import END, LITERAL, PAIRS, begun, update, validation, write_journal
 
 
 def told(watched: Watched) -> Any:
@@ -32,7 +32,7 @@ def test_a_training_from_its_beginning_to_its_end(tmp_path: Path) -> None:
         assert [sample["source"] for sample in before["samples"]] == [src for src, _ in PAIRS[:3]]
         write_journal(folder.root, [update(50)])
         assert told(watched)["state"] == "running"
-        write_journal(folder.root, [update(50), validation(200, 30.0, examples=["a", LITERAL, ""])])
+        write_journal(folder.root, [update(50), validation(200, 30.0, examples=["a", LITERAL, ""]), END])
     after = told(watched)
     assert (after["name"], after["problem"], after["state"]) == ("my-en-fr", "", "finished")
     assert after["languages"] == ["en", "fr"]
@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, name: str, content: str, pr
 
 
 def test_a_finished_model_needs_no_training_part(tmp_path: Path) -> None:
-    root = begun(tmp_path / "m", [validation(200, 30.0, examples=["x"])])
+    root = begun(tmp_path / "m", [validation(200, 30.0, examples=["x"]), END])
     shutil.rmtree(root / "training")
     seen = told(Watched(root))
     assert seen["state"] == "finished"

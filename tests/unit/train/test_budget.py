@@ -8,7 +8,7 @@ import pytest
 from dragoman.config import TrainConfig
 from dragoman.errors import ConfigError
 from dragoman.store.folder import ModelFolder
-from dragoman.train import budget, costs
+from dragoman.train import budget, costs, journal
 from dragoman.train.budget import SURPLUS, Budget, Fit, affordable, fit
 from dragoman.train.clock import Clock
 from dragoman.train.costs import Costs
@@ -162,10 +162,13 @@ def test_the_clock_ends_it(tmp_path: Path) -> None:
     assert 90 < counters.seconds < 110
     assert f"the 1 min 40 s are over after update {counters.step} of 500" in watcher.messages
     assert prepared.folder.weights.exists()
+    noted = journal.read(prepared.folder.journal)
+    assert noted[-1] == {"event": "end", "step": counters.step, "reason": "the budget is over"}
     again = Silent()
     resumed = Loop(prepared, again, Stopped()).run(lambda: 0).counters
     assert resumed == counters
     assert again.looks == []
+    assert journal.read(prepared.folder.journal) == noted
 
 
 def test_the_end_is_reserved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,3 +191,4 @@ def test_earlier_commands_count(tmp_path: Path) -> None:
 def test_without_a_budget_the_clock_does_not_matter(tmp_path: Path) -> None:
     prepared = begun(tmp_path, None)
     assert Loop(prepared, Silent(), Stopped(1e9)).run(lambda: 0).counters.step == 4
+    assert journal.read(prepared.folder.journal)[-1] == {"event": "end", "step": 4, "reason": "all updates are made"}
