@@ -79,7 +79,7 @@ def test_importing_dragoman_imports_nothing_heavy() -> None:
 
 WITHOUT_TORCH = """
 import sys
-for name in ("torch", "jaxtyping", "matplotlib"):
+for name in ("torch", "tokenizers", "jaxtyping", "matplotlib"):
     sys.modules[name] = None  # importing it raises ModuleNotFoundError
 sys.argv[0] = "dragoman"
 """

@@ -28,7 +28,7 @@ BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 TWO_FILES = ("--valid", "--test")
 """Options that take one file or two."""
 
-TRAINING_ONLY = ("torch", "jaxtyping", "matplotlib")
+TRAINING_ONLY = ("torch", "tokenizers", "jaxtyping", "matplotlib")
 """What only ``dragoman[train]`` installs; every command that needs it finds out by importing it."""
 
 app = typer.Typer(

@@ -1,7 +1,7 @@
 """Text in, ids out, and back again.
 
-Knows: the `tokenizers` library, Unicode.
+Knows: Unicode; the `tokenizers` library, for learning a vocabulary.
 Does not know: torch, models, files other than a tokenizer's own.
 
-Read in this order: ``normalize``, ``tokenizer``, ``sample``, ``words``, ``dropout``, ``segment``.
+Read in this order: ``normalize``, ``bpe``, ``tokenizer``, ``sample``, ``words``, ``dropout``, ``segment``.
 """

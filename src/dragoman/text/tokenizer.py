@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Self
-
-import tokenizers
-from tokenizers import models, pre_tokenizers, trainers
+from itertools import accumulate, chain, pairwise
+from operator import itemgetter
+from typing import Any, Self
 
 from dragoman.errors import VocabularyError
+from dragoman.text.bpe import Bpe
 from dragoman.text.normalize import normalize
 
 PAD, BOS, EOS = 0, 1, 2
@@ -19,6 +19,30 @@ MULTIPLE = 8
 """Vocabulary sizes are padded to a multiple of this, for the matrix kernels."""
 
 MAX_FILE_BYTES = 64 * 2**20
+
+FILE: dict[str, Any] = {
+    "version": "1.0",
+    "truncation": None,
+    "padding": None,
+    "added_tokens": [],
+    "normalizer": None,
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+    "post_processor": None,
+    "decoder": None,
+}
+"""What ``tokenizer.json`` says besides the model, for others that read it."""
+
+MODEL: dict[str, Any] = {
+    "type": "BPE",
+    "dropout": None,
+    "unk_token": None,
+    "continuing_subword_prefix": None,
+    "end_of_word_suffix": None,
+    "fuse_unk": False,
+    "byte_fallback": False,
+    "ignore_merges": False,
+}
+"""What it says of the model besides vocabulary and merges."""
 
 
 class Tokenizer:
@@ -39,12 +63,17 @@ class Tokenizer:
         _check(vocab, merges)
         self.vocab = vocab
         self.merges = list(merges)
-        self._tokenizer = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=self.merges))
-        self._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        byte_ids = {byte: vocab[letter] for letter, byte in _byte_letters().items()}
+        ranks = {
+            (vocab[left], vocab[right]): (rank, vocab[left + right]) for rank, (left, right) in enumerate(self.merges)
+        }
+        self._bpe = Bpe([byte_ids[byte] for byte in range(256)], ranks)
 
     @classmethod
     def learn(cls, lines: Iterable[str], vocab_size: int) -> Self:
         """Learn ``vocab_size`` pieces (fewer where the corpus has not so many) from ``lines``; deterministic.
+
+        The `tokenizers` library does it, much faster than Python could. What it learns is applied without it.
 
         Raises:
             VocabularyError: ``vocab_size`` has no room for the 256 bytes and the special pieces.
@@ -54,7 +83,10 @@ class Tokenizer:
             raise VocabularyError(
                 f"text.vocab_size={vocab_size} is too small; at least {smallest} are needed for the bytes alone"
             )
-        learner = tokenizers.Tokenizer(models.BPE())
+        from tokenizers import Tokenizer as Learner
+        from tokenizers import models, pre_tokenizers, trainers
+
+        learner = Learner(models.BPE())
         learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         trainer = trainers.BpeTrainer(
             vocab_size=vocab_size,
@@ -74,12 +106,11 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of ``text`` without BOS and EOS; an empty text has none."""
-        return self.encode_batch([text])[0]
+        return self._bpe.encode(" " + normalize(text)) if text else []
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """:meth:`encode` of many texts at once, on all cores."""
-        spaced = [" " + normalize(text) if text else "" for text in texts]
-        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(spaced, add_special_tokens=False)]
+        """:meth:`encode` of many texts."""
+        return [self.encode(text) for text in texts]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """For each id of ``encode(text)`` the characters ``start:end`` of ``normalize(text)`` it belongs to.
@@ -87,10 +118,9 @@ class Tokenizer:
         Several pieces of one character (an emoji cut into bytes) share that character's span. The space before a word
         belongs to the word's first piece, except before the first word, where there is none in the text.
         """
-        if not text:
-            return []
-        encoding = self._tokenizer.encode(" " + normalize(text), add_special_tokens=False)
-        return [(max(start - 1, 0), max(end - 1, 0)) for start, end in encoding.offsets]
+        character = [place for place, letter in enumerate(" " + normalize(text)) for _ in letter.encode()]
+        ends = accumulate(len(self.bytes_of[index]) for index in self.encode(text))
+        return [(max(character[start] - 1, 0), character[end - 1]) for start, end in pairwise(chain([0], ends))]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ``ids``; special ids and ids without a piece are silent.
@@ -120,7 +150,9 @@ class Tokenizer:
 
     def to_json(self) -> str:
         """The tokenizer as the text of ``tokenizer.json``, which the Hugging Face `tokenizers` library reads too."""
-        return self._tokenizer.to_str(pretty=False)
+        vocab = dict(sorted(self.vocab.items(), key=itemgetter(1)))
+        content = {**FILE, "model": {**MODEL, "vocab": vocab, "merges": self.merges}}
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
