@@ -31,7 +31,7 @@ void Forward::reserve(const Member& me, int rows) {
     for (Desk& desk : desks_) {
       desk.x.reserve(n * m.width);
       desk.normed.reserve(n * m.width);
-      desk.bytes.reserve(n * kernels_.row_bytes(padded(widest, kWidth)));
+      desk.bytes.reserve(n * padded(widest, kWidth));
       desk.scales.reserve(n);
       desk.logits.reserve(n * kChunk);
     }

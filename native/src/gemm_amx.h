@@ -42,7 +42,7 @@ static void configure_square(int lower) {
 static void finish_tile(const int32_t* sums, int rows, const float* scales, const Matrix& m, int column, float* out, int stride) {
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < 16; v += kLanes)
-      store(out + int64_t(r) * stride + v, finish(load_ints(sums + 16 * r + v), kFlip != 0, scales[r], m, column + v));
+      store(out + int64_t(r) * stride + v, finish(load_ints(sums + 16 * r + v), scales[r], m, column + v));
 }
 
 // Up to 16 rows, four panels at a time.

@@ -1,5 +1,5 @@
 // Matrix products of int8 rows and int8 weights, exact in 32 bits, on the dot product of four bytes that each
-// instruction set has in its own file: four bytes of a row serve 16 columns.
+// instruction set has in its own file: kInputs bytes of a row serve 16 columns.
 //
 // A panel of the weights (16 columns, [inputs64 / 4][16][4]) is one cache line for each four inputs, read from front to
 // back. 32 or 64 columns and 512 inputs stay in the first-level cache while all rows pass; 128 rows stay in the second-level
@@ -32,36 +32,19 @@ constexpr int kTall = 128;
 
 static_assert(kGroup <= kMostColumns);
 
-static int row_bytes(int width) { return kCopies == 2 ? 2 * width + dragoman::kWidth : width; }
-
+// Into whole numbers up to kLargest, written with kFlip added: as signed bytes, since what packs them may cut off what is
+// beyond 127.
 static void quantize(const float* rows, int count, int stride, int width, int8_t* out, float* scales) {
-  for (int r = 0; r < count; r++, rows += stride, out += row_bytes(width)) {
+  for (int r = 0; r < count; r++, rows += stride, out += width) {
     Floats most = {}, nothing = {};
     for (int i = 0; i < width; i += kLanes) {
       most = max(abs(load(rows + i)), most);
       nothing += load(rows + i) * 0.0f;  // NaN if any of them is not finite: then so is all that comes of this row
     }
     float range = largest(most);
-    float factor = range > 0 ? 127 / range : 0;
-    scales[r] = range / 127 + sum(nothing);
-    Ints negatives = {};
-    for (int i = 0; i < width; i += kLanes) {
-      Ints whole = nearest(load(rows + i) * factor);
-      if (kCopies == 2) {
-        Ints sign = whole >> 31, magnitude = (whole ^ sign) - sign;
-        store_bytes(out + i, magnitude);
-        store_bytes(out + width + i, sign);
-        negatives += magnitude & sign;
-      } else {
-        // Flipped bytes are made signed again, since what packs them may cut off what is beyond 127.
-        store_bytes(out + i, kFlip ? (whole ^ kFlip) << 24 >> 24 : whole);
-      }
-    }
-    if (kCopies == 2) {
-      int32_t total = 0;
-      for (int v = 0; v < kLanes; v++) total += negatives[v];
-      memcpy(out + 2 * width, &total, sizeof total);
-    }
+    float factor = range > 0 ? kLargest / range : 0;
+    scales[r] = range / kLargest + sum(nothing);
+    for (int i = 0; i < width; i += kLanes) store_bytes(out + i, (nearest(load(rows + i) * factor) + kFlip) << 24 >> 24);
   }
 }
 
@@ -78,20 +61,17 @@ static void tile(const Part& part, int row, int column) {
 
   const int8_t* weights = part.weights(column);
   const int8_t* rows = part.row(row);
-  for (int i = 0; i < part.depth; i += 4) {
-    Ints line[kPanels][kVectors];
+  for (int i = 0; i < part.depth; i += kInputs) {
+    Activation of_row[kRows];
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; r++) of_row[r] = activation(rows + int64_t(r) * part.width + i);
 #pragma GCC unroll 16
     for (int p = 0; p < kPanels; p++)
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; v++) line[p][v] = load_ints(weights + (int64_t(p) * part.width + i) * 16 + 4 * kLanes * v);
+      for (int v = 0; v < kVectors; v++)
 #pragma GCC unroll 16
-    for (int r = 0; r < kRows; r++) {
-      Activation a(rows + int64_t(r) * part.row_bytes + i, part.width);
-#pragma GCC unroll 16
-      for (int p = 0; p < kPanels; p++)
-#pragma GCC unroll 16
-        for (int v = 0; v < kVectors; v++) sums[r][p][v] = dot(sums[r][p][v], a, line[p][v]);
-    }
+        for (int r = 0; r < kRows; r++)
+          sums[r][p][v] = dot(sums[r][p][v], of_row[r], weights + (int64_t(p) * part.width + i) * 16 + 4 * kLanes * v);
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; r++)
@@ -118,10 +98,7 @@ static int some_rows(const Part& part, int row, int count, int last) {
   for (int above = 0; above < count; above += kTall)
     for (int column = first; column < last; column += kGroup)
       for (int begin = 0; begin < width; begin += kDepth) {
-        Part part{rows + int64_t(above) * row_bytes(width),
-                  row_bytes(width),
-                  kFlip != 0,
-                  kCopies == 2,
+        Part part{rows + int64_t(above) * width,
                   scales + above,
                   m,
                   width,

@@ -26,7 +26,7 @@ extern const dragoman::TrainKernels train_table;  // train/kernels.cpp
 extern const dragoman::Kernels table;
 const dragoman::Kernels table = {
     NAME(DRAGOMAN_KERNELS),
-    row_bytes,
+    kLargest,
     quantize,
     MULTIPLY_INT8,
     multiply_float,

@@ -15,6 +15,7 @@ constexpr int kWidth = 64;      // widths of rows are padded to this: one tile o
 constexpr int kPanel = 16;      // columns of a matrix that lie together: one line of every instruction set
 constexpr int kChunk = 256;     // vocabulary columns looked at in one go
 constexpr int kMostTop = 1024;  // largest beam
+constexpr int kLargestWeight = DRAGOMAN_LARGEST_WEIGHT;
 
 constexpr int padded(int size, int to) { return (size + to - 1) / to * to; }
 
@@ -55,9 +56,9 @@ struct AttentionKernels {
 struct Kernels {
   const char* name;
 
-  // Rows [rows][inputs64] of floats into whole numbers up to 127 and a scale for each: float = number * scale. How these
-  // are written is between an instruction set's own two functions; a row of them takes row_bytes(inputs64).
-  int (*row_bytes)(int width);
+  // Rows [rows][inputs64] of floats into whole numbers up to `largest` and a scale for each: float = number * scale. How
+  // these are written is between an instruction set's own two functions.
+  int largest;
   void (*quantize)(const float* rows, int count, int stride, int width, int8_t* out, float* scales);
 
   // Columns first .. last (multiples of 16) of rows times matrix plus bias, into out[row][column - first].

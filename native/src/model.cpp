@@ -46,7 +46,7 @@ struct Reader {
     const Matrix& m = model.matrices[matrix++];
     check((std::string(what) + " outputs").c_str(), m.outputs, outputs, outputs);
     check((std::string(what) + " inputs").c_str(), m.inputs, inputs, inputs);
-    // 127 * 127 * inputs must stay below 2^31.
+    // 255 * kLargestWeight * inputs must stay below 2^31.
     if (m.is_int8) check((std::string(what) + " inputs of int8").c_str(), m.inputs, 1, 1 << 17);
     if (!m.weights || (m.is_int8 && (!m.scales || !m.sums)))
       throw std::invalid_argument(std::string("the weights of ") + what + " are missing");

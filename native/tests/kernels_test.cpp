@@ -24,7 +24,7 @@ std::vector<float> padded_rows(Random& random, int count, int width, int stride)
   return rows;
 }
 
-void test_products(const Kernels& k, const Kernels& portable, Random& random) {
+void test_products(const Kernels& k, Random& random) {
   int inputs = 1 + random.below(random.below(8) ? 200 : 1200), outputs = 1 + random.below(150), count = random.below(random.below(8) ? 40 : 200);
   int width = padded(inputs, kWidth), columns = padded(outputs, kPanel);
   PackedMatrix exact(random, outputs, inputs, false), whole(random, outputs, inputs, true);
@@ -32,7 +32,7 @@ void test_products(const Kernels& k, const Kernels& portable, Random& random) {
   int first = kPanel * random.below(columns / kPanel), last = first + kPanel * (1 + random.below((columns - first) / kPanel));
   int stride = last - first + random.below(3);
 
-  std::vector<float> out(size_t(count) * stride, 7), same(out);
+  std::vector<float> out(size_t(count) * stride, 7);
   k.multiply_float(rows.data(), width, count, exact.matrix, first, last, out.data(), stride);
   std::vector<double> wanted(size_t(count) * stride, 7);
   for (int r = 0; r < count; r++)
@@ -44,7 +44,7 @@ void test_products(const Kernels& k, const Kernels& portable, Random& random) {
   near(k.name, "multiply_float", out, wanted, 1e-4);
 
   auto multiply = [&](const Kernels& one, std::vector<float>& to) {
-    std::vector<int8_t> bytes(size_t(count) * one.row_bytes(width));
+    std::vector<int8_t> bytes(size_t(count) * width);
     std::vector<float> scales(count);
     one.quantize(rows.data(), count, width, width, bytes.data(), scales.data());
     std::fill(to.begin(), to.end(), 7);
@@ -53,36 +53,43 @@ void test_products(const Kernels& k, const Kernels& portable, Random& random) {
   multiply(k, out);
   for (int r = 0; r < count; r++)
     for (int c = first; c < std::min(last, outputs); c++) {
-      // Each input is off by at most half a step of largest / 127, each weight is exact.
+      // Each input is off by at most half a step, each weight is exact.
       double sum = whole.bias[c], largest = 0, error = 1e-4;
       for (int i = 0; i < inputs; i++) largest = std::max(largest, std::abs(double(rows[size_t(r) * width + i])));
       for (int i = 0; i < inputs; i++) {
         sum += double(rows[size_t(r) * width + i]) * whole.dense[size_t(c) * inputs + i];
-        error += largest / 254 * std::abs(whole.dense[size_t(c) * inputs + i]);
+        error += largest / (2 * k.largest) * std::abs(whole.dense[size_t(c) * inputs + i]);
       }
       CHECK(std::abs(out[size_t(r) * stride + c - first] - sum) <= error * 1.001, "%s row %d column %d", k.name, r, c);
     }
-  // Whole numbers up to 127 are quantized exactly, and all sums are exact.
+  // Whole numbers up to the largest are quantized exactly, and all sums are exact.
   for (int r = 0; r < count; r++)
-    for (int i = 0; i < inputs; i++) rows[size_t(r) * width + i] = i ? float(random.below(255) - 127) : 127;
+    for (int i = 0; i < inputs; i++) rows[size_t(r) * width + i] = float(i ? random.below(2 * k.largest + 1) - k.largest : k.largest);
   multiply(k, out);
-  multiply(portable, same);
-  near(k.name, "multiply_int8", out, std::vector<double>(same.begin(), same.end()), 1e-6);
+  for (int r = 0; r < count; r++)
+    for (int c = first; c < last; c++) {
+      double sum = whole.bias[c], most = std::abs(sum);
+      for (int i = 0; i < inputs && c < outputs; i++) {
+        double term = double(rows[size_t(r) * width + i]) * whole.dense[size_t(c) * inputs + i];
+        sum += term, most += std::abs(term);
+      }
+      CHECK(std::abs(out[size_t(r) * stride + c - first] - sum) <= 1e-6 * most, "%s multiply_int8 row %d column %d", k.name, r, c);
+    }
 }
 
 void test_extremes(const Kernels& k) {
   // The largest sums there are: nothing may saturate on the way.
   const int inputs = 256, outputs = 16;
-  std::vector<int8_t> weights(size_t(inputs) * outputs, -127), bytes(k.row_bytes(inputs));
+  std::vector<int8_t> weights(size_t(inputs) * outputs, -kLargestWeight), bytes(inputs);
   std::vector<float> scales(outputs, 1), rows(inputs, 1), out(outputs);
-  std::vector<int32_t> sums(outputs, -127 * inputs);
+  std::vector<int32_t> sums(outputs, -kLargestWeight * inputs);
   Matrix m{1, outputs, inputs, weights.data(), scales.data(), sums.data(), nullptr};
   float scale;
   for (float sign : {1.0f, -1.0f}) {
     std::fill(rows.begin(), rows.end(), sign);
     k.quantize(rows.data(), 1, inputs, inputs, bytes.data(), &scale);
     k.multiply_int8(bytes.data(), &scale, 1, m, 0, outputs, out.data(), outputs);
-    for (float x : out) CHECK(std::abs(x + sign * 127 * inputs) < 0.01, "%s: %g", k.name, x);
+    for (float x : out) CHECK(std::abs(x + sign * kLargestWeight * inputs) < 0.01, "%s: %g", k.name, x);
   }
   std::fill(rows.begin(), rows.end(), 0);
   k.quantize(rows.data(), 1, inputs, inputs, bytes.data(), &scale);
@@ -180,13 +187,12 @@ void test_attention(const Kernels& k, const AttentionKernels& a, Random& random,
 void test_kernels(int rounds) {
   int count;
   const Kernels* const* all = all_kernels(&count);
-  const Kernels* portable = *std::find_if(all, all + count, [](const Kernels* one) { return !std::strcmp(one->name, "portable"); });
   for (int i = 0; i < count; i++) {
     const Kernels& k = *all[i];
     test_extremes(k);
     for (int round = 0; round < rounds; round++) {
       Random random(round + 1);
-      test_products(k, *portable, random);
+      test_products(k, random);
       test_rows(k, random);
       test_scan(k, random);
       test_attention<float>(k, k.floats, random, 1e-4);

@@ -23,12 +23,12 @@ struct PackedMatrix {
     sums.assign(columns, 0);
     bias.assign(columns, 0);
     for (int o = 0; o < outputs; o++) {
-      scales[o] = scale * (1 + random.below(100)) / 12700;
+      scales[o] = scale * (1 + random.below(100)) / (100.0f * dragoman::kLargestWeight);
       bias[o] = has_bias ? scale * random.normal() : 0;
       for (int i = 0; i < inputs; i++) {
         size_t panel = size_t(o / 16) * width * 16;
         if (is_int8) {
-          int8_t byte = int8_t(random.below(255) - 127);
+          int8_t byte = int8_t(random.below(2 * dragoman::kLargestWeight + 1) - dragoman::kLargestWeight);
           bytes[panel + size_t(i / 4) * 64 + (o % 16) * 4 + i % 4] = byte;
           sums[o] += byte;
           dense[size_t(o) * inputs + i] = byte * scales[o];

@@ -12,7 +12,7 @@ from typing import Any
 
 from dragoman.errors import EngineError
 
-VERSION = 2
+VERSION = 3
 ACTIVATIONS = ("relu", "gelu", "swiglu", "geglu")
 """In the order of the enumeration."""
 

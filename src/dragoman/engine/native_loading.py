@@ -12,7 +12,7 @@ from dragoman.config import Config
 from dragoman.engine.matrices import matrices, weight_specs
 from dragoman.engine.native_backend import NativeBackend
 from dragoman.engine.native_model import NativeModel
-from dragoman.engine.packing import pack, specs, with_positions
+from dragoman.engine.packing import LARGEST, pack, specs, with_positions
 from dragoman.errors import FolderError, ShapeError
 from dragoman.store import files, records, tensors
 from dragoman.store.files import shown
@@ -84,14 +84,16 @@ def read_precise(folder: ModelFolder) -> tuple[str, ...]:
     """Names of the matrices that the quantized weights keep in float32.
 
     Raises:
-        FolderError: the file is damaged, or was made from other weights than the folder has now.
+        FolderError: the file is damaged, or was made from other weights than the folder has now, or otherwise.
     """
     metadata = tensors.read_header(folder.engine).metadata
+    again = f"run `dragoman quantize {shown(folder.root)}` again, or delete it"
     if metadata.get("weights_sha256") != tensors.read_header(folder.weights).sha256:
         raise FolderError(
-            f"{shown(folder.engine)} was made from other weights than {folder.weights.name} has now: run"
-            f" `dragoman quantize {shown(folder.root)}` again, or delete it"
+            f"{shown(folder.engine)} was made from other weights than {folder.weights.name} has now: {again}"
         )
+    if metadata.get("largest") != str(LARGEST):
+        raise FolderError(f"{shown(folder.engine)} was made by another version of dragoman: {again}")
     where = f"the list of matrices in {shown(folder.engine)}"
     precise = records.decode(metadata.get("precise", "").encode(), where)
     if type(precise) is not list or any(type(name) is not str for name in precise):
@@ -108,7 +110,7 @@ def write_engine(
         precise: what ``arrays`` were packed with.
         weights_sha256: of the weights they were made from, as their header has it.
     """
-    metadata = {"weights_sha256": weights_sha256, "precise": json.dumps(sorted(precise))}
+    metadata = {"weights_sha256": weights_sha256, "precise": json.dumps(sorted(precise)), "largest": str(LARGEST)}
     with files.explained("delete", folder.bench):
         folder.bench.unlink(missing_ok=True)
     files.write_atomic_chunks(folder.engine, tensors.encode_arrays(arrays, metadata))

@@ -31,6 +31,8 @@ from dragoman.store.tensors import Array, Spec
 PANEL, GROUP, ROW = 16, 4, 64
 """Outputs of a panel; inputs of a group; multiple of the inputs. ``ROWS`` of tables make a multiple of 64 bytes."""
 ROWS = 16
+LARGEST = 63
+"""Magnitude of int8 weights: ``DRAGOMAN_LARGEST_WEIGHT``, which says why."""
 BLOCK = 1024
 """Positions that are computed at once."""
 
@@ -84,11 +86,11 @@ def pack_matrix(weights: Mapping[str, Array], matrix: Matrix, is_int8: bool) -> 
 def quantize(weights: Floats) -> tuple[NDArray[np.int8], Floats]:
     """int8 weights [outputs, inputs] and scales [outputs], such that weight = int8 * scale to within scale / 2.
 
-    A row's scale is its largest magnitude / 127, and 0 where the row is zero; rounding is to nearest, ties to even.
+    A row's scale is its largest magnitude / LARGEST, and 0 where the row is zero; rounding is to nearest, ties to even.
     """
-    scales = (np.abs(weights).max(axis=1, initial=0.0) / np.float32(127)).astype(np.float32)
+    scales = (np.abs(weights).max(axis=1, initial=0.0) / np.float32(LARGEST)).astype(np.float32)
     divisors = np.where(scales > 0, scales, np.float32(1))[:, None]
-    return np.clip(np.rint(weights / divisors), -127, 127).astype(np.int8), scales
+    return np.clip(np.rint(weights / divisors), -LARGEST, LARGEST).astype(np.int8), scales
 
 
 def specs(

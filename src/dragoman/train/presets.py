@@ -69,13 +69,13 @@ def _tiny(size: CorpusSize) -> Layer:
 
 def _small(size: CorpusSize) -> Layer:
     return {
-        "text": {"vocab_size": 4000},
+        "text": {"vocab_size": 10_000},
         "model": {**PRESETS["tiny"], "norm_first": True, "dropout": 0.2},
         "data": {"batch_tokens": 512},
         "train": {
             "learning_rate": 3e-3,
             "schedule": "cosine",
-            **_length(size, epochs=34, batch_tokens=512, warmup=800, every=3000),
+            **_length(size, epochs=38, batch_tokens=512, warmup=800, every=3000),
         },
     }
 

@@ -14,6 +14,7 @@ from numpy._core import _multiarray_umath
 
 import dragoman
 from dragoman.engine import library
+from dragoman.engine.packing import LARGEST
 from dragoman.errors import DragomanError, EngineError
 from engines import needs_engine
 
@@ -95,6 +96,7 @@ def test_the_signatures_are_those_of_the_header() -> None:
     counts = {name: 0 if told.strip() == "void" else len(told.split(",")) for name, told in declared.items()}
     assert counts == {name: len(arguments) for name, (_, arguments) in library._SIGNATURES.items()}
     assert f"#define DRAGOMAN_VERSION {library.VERSION}\n" in text
+    assert f"#define DRAGOMAN_LARGEST_WEIGHT {LARGEST}\n" in text
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

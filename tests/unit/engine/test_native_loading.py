@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dragoman import config as configuration
-from dragoman.engine import loading, processor
+from dragoman.engine import loading, native_loading, processor
 from dragoman.engine.library import open_library
 from dragoman.engine.loading import BackendName, load, read_tokenizers, sizes_of
 from dragoman.engine.native_backend import NativeBackend
@@ -64,6 +64,16 @@ def test_a_stale_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         FolderError, match=r"made from other weights than model.safetensors.*`dragoman quantize .*` again"
     ):
+        map_engine(ModelFolder(root), sizes)
+
+
+def test_a_file_with_larger_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As versions before wrote them: sums would overflow on some processors."""
+    root = write_model(tmp_path / "model")
+    monkeypatch.setattr(native_loading, "LARGEST", 127)
+    sizes = quantized(root)
+    monkeypatch.undo()
+    with pytest.raises(FolderError, match="made by another version of dragoman: run `dragoman quantize .*` again"):
         map_engine(ModelFolder(root), sizes)
 
 

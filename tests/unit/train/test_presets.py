@@ -40,7 +40,7 @@ def test_within_a_class_more_pairs_take_more_updates() -> None:
 
 @pytest.mark.parametrize(
     ("pairs", "vocabulary", "name"),
-    [(30_000, 4000, "tiny"), (500_000, 16_000, "small"), (2_000_000, 32_000, "base"), (50_000_000, 32_000, "base")],
+    [(30_000, 10_000, "tiny"), (500_000, 16_000, "small"), (2_000_000, 32_000, "base"), (50_000_000, 32_000, "base")],
 )
 def test_vocabulary_and_model_of_the_usual_sizes(pairs: int, vocabulary: int, name: str) -> None:
     size = CorpusSize(pairs, 60.0)
