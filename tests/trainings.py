@@ -12,6 +12,7 @@ from command import settings, write_lines
 from dragoman.config import read_setting
 from dragoman.data.corpus import open_corpus
 from dragoman.store.folder import ModelFolder
+from dragoman.train.clock import Clock
 from dragoman.train.prepare import Plan, Prepared, Sources, prepare
 from dragoman.train.watcher import Progress, Validation
 
@@ -113,6 +114,21 @@ def prepared_in(
     sources = Sources(open_corpus(train), open_corpus(valid) if valid else None)
     layers = [read_setting(setting) for setting in settings(**wanted) if setting != "--set"]
     return prepare(ModelFolder.create(root), sources, layers, watcher or Silent(), plan)
+
+
+class Stopped(Clock):
+    """Shows the same time until it is moved, or moves by itself whenever somebody looks."""
+
+    def __init__(self, shown: float = 0.0, each: float = 0.0) -> None:
+        super().__init__()
+        self.shown = shown
+        self.each = each
+
+    @property
+    def seconds(self) -> float:
+        """As it was told."""
+        self.shown += self.each
+        return self._before + self.shown
 
 
 def fresh(root: Path, pairs: int, **values: Any) -> Prepared:

@@ -89,7 +89,8 @@ class Loop:
             self._recover()
             self._look()
             if signal_number := self._signal(stop()):
-                self._note_end(self._end())
+                why = self._end()
+                self._note_end("" if why == OUT_OF_TIME else why)  # then the last validation is still to come
                 self._save(last=True, regular=self.training.counters.step == self.config.steps)
                 return Outcome(self.training.counters, self.parameters, signal_number)
         if why == OUT_OF_TIME:

@@ -41,7 +41,7 @@ def test_so_are_those_of_any_text(text: str) -> None:
 
 
 def test_every_character_is_of_the_kind_that_the_library_takes_it_for() -> None:
-    """Between a letter and a digit, so that a merge could show it; thousands at a time, a line each."""
+    """Between two words, so that a merge could show it; thousands at a time, a line each."""
     known = [
         chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) not in ("Cs", "Cn", "Co")
     ]

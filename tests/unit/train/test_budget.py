@@ -10,28 +10,12 @@ from dragoman.errors import ConfigError
 from dragoman.store.folder import ModelFolder
 from dragoman.train import budget, costs, journal
 from dragoman.train.budget import SURPLUS, Budget, Fit, affordable, fit
-from dragoman.train.clock import Clock
 from dragoman.train.costs import Costs
 from dragoman.train.loop import Loop
 from dragoman.train.prepare import Plan, Prepared
-from trainings import Silent, corpus, prepared_in
+from trainings import Silent, Stopped, corpus, prepared_in
 
 QUICK = Costs(begin=0.5, update=0.1, validation=2.0, save=0.2, picture=0.3)
-
-
-class Stopped(Clock):
-    """Shows the same time until it is moved, or moves by itself whenever somebody looks."""
-
-    def __init__(self, shown: float = 0.0, each: float = 0.0) -> None:
-        super().__init__()
-        self.shown = shown
-        self.each = each
-
-    @property
-    def seconds(self) -> float:
-        """As it was told."""
-        self.shown += self.each
-        return self._before + self.shown
 
 
 TRAIN = TrainConfig(save_every=1000, validate_every=50)

@@ -1,0 +1,61 @@
+"""Why a training ends, and that the journal says so only when nothing is left to do."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.train import journal, loop
+from dragoman.train.loop import Loop
+from dragoman.train.prepare import Prepared
+from trainings import Silent, Stopped, fresh
+
+
+def ends(prepared: Prepared) -> list[dict[str, Any]]:
+    return [event for event in journal.read(prepared.folder.journal) if event["event"] == "end"]
+
+
+def told(number: int, at: int) -> Callable[[], int]:
+    """A signal after update ``at``."""
+    updates = iter(range(1, 1000))
+    return lambda: number if next(updates) == at else 0
+
+
+def test_nothing_became_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = iter([1.0, 2.0, 2.0, 1.5, 3.0])
+    monkeypatch.setattr(loop, "corpus_scores", lambda *_: (next(scores), 0.0))
+    prepared = fresh(tmp_path / "data", 12, train__steps=9, train__validate_every=1, train__patience=2)
+    counters = Loop(prepared, Silent()).run(lambda: 0).counters
+    assert (counters.step, counters.best_step, counters.best) == (4, 2, 2.0)
+    assert ends(prepared) == [{"event": "end", "step": 4, "reason": "nothing became better in 2 validations"}]
+    assert Loop(prepared, Silent()).run(lambda: 0).counters == counters
+
+
+def test_a_signal_ends_the_command_and_not_the_training(tmp_path: Path) -> None:
+    prepared = fresh(tmp_path / "data", 12, train__steps=3)
+    assert Loop(prepared, Silent()).run(told(15, at=2)).stopped_by == 15
+    assert ends(prepared) == []
+    Loop(prepared, Silent()).run(lambda: 0)
+    assert [event["step"] for event in ends(prepared)] == [3]
+
+
+def test_a_signal_after_the_last_update(tmp_path: Path) -> None:
+    prepared = fresh(tmp_path / "data", 12, train__steps=3)
+    assert Loop(prepared, Silent()).run(told(15, at=3)).counters.step == 3
+    assert ends(prepared) == [{"event": "end", "step": 3, "reason": "all updates are made"}]
+
+
+def test_a_signal_when_the_budget_is_over_leaves_the_last_validation_to_do(tmp_path: Path) -> None:
+    prepared = fresh(tmp_path / "data", 12, train__steps=9, train__budget=100.0)
+    clock = Stopped()
+
+    def stop() -> int:
+        clock.shown = 1000.0
+        return 15
+
+    assert Loop(prepared, Silent(), clock).run(stop).counters.looked == 0
+    assert ends(prepared) == []
+    counters = Loop(prepared, Silent(), clock).run(lambda: 0).counters
+    assert counters.looked == counters.step == 1
+    assert ends(prepared) == [{"event": "end", "step": 1, "reason": "the budget is over"}]
