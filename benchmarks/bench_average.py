@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+from msgspec.structs import replace
 
 from dragoman import config as configuration
 from dragoman.config import Config
@@ -34,7 +35,7 @@ def translator(config: Config, src: Tokenizer, tgt: Tokenizer, paths: list[Path]
     weights = named_weights(model)
     for name, array in average(paths).items():
         weights[name].copy_(torch.from_numpy(array))
-    greedy = config.search.model_copy(update={"beam_size": 1, "n_best": 1, "sample": False})
+    greedy = replace(config.search, beam_size=1, n_best=1, sample=False)
     return Translator(src, tgt, TorchBackend(model, len(tgt.vocab)), greedy, source_limit(config))
 
 

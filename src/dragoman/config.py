@@ -6,35 +6,42 @@ whole is written into the model folder as ``config.toml`` and read back from the
 """
 
 import difflib
+import re
 import reprlib
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, get_args
 
+import msgspec
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from msgspec import Meta
 
 from dragoman.errors import ConfigError
 
 MAX_PARAMETERS = 4_000_000_000
 """Ceiling on the size of a model that a configuration may describe; checked before anything is allocated."""
 
-Size = Annotated[int, Field(ge=1, le=1_000_000)]
-Layers = Annotated[int, Field(ge=1, le=256)]
-Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+Size = Annotated[int, Meta(ge=1, le=1_000_000)]
+Layers = Annotated[int, Meta(ge=1, le=256)]
+Share = Annotated[float, Meta(ge=0.0, lt=1.0)]
 
 
-class Section(BaseModel):
-    """What the five sections have in common: values never change, keys are known, types are not guessed."""
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the sections have in common: values never change, keys are known, types are not guessed.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    The limits that stand beside the types are checked by :func:`merge`, not by the constructor.
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries and lists, as in a TOML file."""
+        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
 
 
-class TextConfig(Section):
+class TextConfig(Section, frozen=True):
     """How text becomes ids."""
 
-    vocab_size: Annotated[int, Field(ge=264, le=1_000_000)] = 8000
+    vocab_size: Annotated[int, Meta(ge=264, le=1_000_000)] = 8000
     "Pieces to learn, the special ones included; rounded up to a multiple of 8."
     shared: bool = True
     "One vocabulary for both sides (needed for three-way tied embeddings), or one each."
@@ -46,12 +53,12 @@ class TextConfig(Section):
     "Language of the target; chooses the tokenizer of the metrics (zh, ja, ko)."
 
 
-class ModelConfig(Section):
+class ModelConfig(Section, frozen=True):
     """The Transformer's sizes; names as in the paper's table 3."""
 
     d_model: Size = 512
     "Width of every hidden vector."
-    num_heads: Annotated[int, Field(ge=1, le=1024)] = 8
+    num_heads: Annotated[int, Meta(ge=1, le=1024)] = 8
     "Attention heads; must divide d_model."
     num_encoder_layers: Layers = 6
     "Depth of the encoder."
@@ -67,24 +74,18 @@ class ModelConfig(Section):
     "Of the feed-forward network; relu is the paper's, swiglu and geglu are gated (Shazeer 2020)."
     positions: Literal["sinusoidal", "sinusoidal_half", "sinusoidal_half_inclusive", "learned"] = "sinusoidal"
     "sinusoidal: interleaved, as in the paper; the half layouts are Marian's and tensor2tensor's; learned: a table."
-    max_positions: Annotated[int, Field(ge=1, le=65_536)] = 1024
+    max_positions: Annotated[int, Meta(ge=1, le=65_536)] = 1024
     "Rows of a learned position table; sinusoids reach any length."
     tied: Literal["three-way", "output", "none"] = "three-way"
     "Which matrices are one: source embedding, target embedding and output (section 3.4); the last two; none."
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.d_model % self.num_heads:
-            raise ValueError(f"model.d_model={self.d_model} is not a multiple of model.num_heads={self.num_heads}")
-        return self
 
-
-class DataConfig(Section):
+class DataConfig(Section, frozen=True):
     """Which pairs are trained on, and how many at a time."""
 
-    batch_tokens: Annotated[int, Field(ge=16, le=10_000_000)] = 4096
+    batch_tokens: Annotated[int, Meta(ge=16, le=10_000_000)] = 4096
     "Real tokens of one batch: the longer sides of its pairs, added up."
-    max_length: Annotated[int, Field(ge=1, le=65_536)] = 256
+    max_length: Annotated[int, Meta(ge=1, le=65_536)] = 256
     "Longest side in pieces; a pair beyond it is dropped and counted."
     skip_invalid: bool = False
     "Skip (and count) pairs with invalid UTF-8 and malformed records instead of refusing the file."
@@ -92,44 +93,44 @@ class DataConfig(Section):
     "Train on each distinct pair once."
 
 
-class TrainConfig(Section):
+class TrainConfig(Section, frozen=True):
     """The training: optimizer, schedule, when to look, when to stop."""
 
-    steps: Annotated[int, Field(ge=1, le=100_000_000)] = 100_000
+    steps: Annotated[int, Meta(ge=1, le=100_000_000)] = 100_000
     "Updates of the weights."
-    budget: Annotated[float, Field(ge=0.0, le=1e9)] = 0.0
+    budget: Annotated[float, Meta(ge=0.0, le=1e9)] = 0.0
     "Seconds after which the training ends, everything included; 0 never. `--budget` also fits the steps into it."
-    accumulate: Annotated[int, Field(ge=1, le=4096)] = 1
+    accumulate: Annotated[int, Meta(ge=1, le=4096)] = 1
     "Batches whose gradients make one update; the result equals one big batch."
-    learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] = 7e-4
+    learning_rate: Annotated[float, Meta(gt=0.0, le=10.0)] = 7e-4
     "The highest rate of the schedule, reached at the end of the warm-up."
     schedule: Literal["noam", "cosine", "linear"] = "noam"
     "After the warm-up: noam falls with 1/sqrt(step) (equation 3), cosine and linear end at zero."
-    warmup_steps: Annotated[int, Field(ge=1, le=10_000_000)] = 4000
+    warmup_steps: Annotated[int, Meta(ge=1, le=10_000_000)] = 4000
     "Updates in which the rate rises linearly."
     label_smoothing: Share = 0.1
     "Probability mass spread over the whole vocabulary (section 5.4)."
     adam_betas: tuple[Share, Share] = (0.9, 0.98)
     "Adam's two decay rates (section 5.3)."
-    adam_epsilon: Annotated[float, Field(gt=0.0, lt=1.0)] = 1e-9
+    adam_epsilon: Annotated[float, Meta(gt=0.0, lt=1.0)] = 1e-9
     "Adam's epsilon (section 5.3)."
-    weight_decay: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    weight_decay: Annotated[float, Meta(ge=0.0, lt=1.0)] = 0.0
     "Decoupled decay of the matrices; 0 is plain Adam."
-    clip_norm: Annotated[float, Field(ge=0.0, le=1e6)] = 1.0
+    clip_norm: Annotated[float, Meta(ge=0.0, le=1e6)] = 1.0
     "Largest norm of the whole gradient; 0 does not clip."
-    ema_decay: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.999
+    ema_decay: Annotated[float, Meta(ge=0.0, lt=1.0)] = 0.999
     "Decay of the running average of the weights, which is what is validated and kept; 0 keeps the raw weights."
-    save_every: Annotated[int, Field(ge=1, le=100_000_000)] = 500
+    save_every: Annotated[int, Meta(ge=1, le=100_000_000)] = 500
     "Updates between checkpoints."
-    keep: Annotated[int, Field(ge=1, le=1000)] = 2
+    keep: Annotated[int, Meta(ge=1, le=1000)] = 2
     "Newest checkpoints kept for resuming; the best is kept as the model itself."
-    validate_every: Annotated[int, Field(ge=1, le=100_000_000)] = 500
+    validate_every: Annotated[int, Meta(ge=1, le=100_000_000)] = 500
     "Updates between validations (loss, and BLEU/chrF of real translations)."
-    validate_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+    validate_limit: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
     "Validation pairs used: the first of the file, or of those put aside; on resuming it can be lowered, not raised."
-    patience: Annotated[int, Field(ge=0, le=10_000)] = 0
+    patience: Annotated[int, Meta(ge=0, le=10_000)] = 0
     "Validations without a better score before stopping early; 0 never stops early."
-    threads: Annotated[int, Field(ge=0, le=4096)] = 0
+    threads: Annotated[int, Meta(ge=0, le=4096)] = 0
     "CPU threads; 0 takes what PyTorch finds. Bit-exact resuming needs the same number."
     device: Literal["auto", "cpu", "cuda"] = "auto"
     "Where: auto takes a GPU if PyTorch finds one, and PyTorch's operations there."
@@ -139,77 +140,48 @@ class TrainConfig(Section):
     "Who computes the updates: the CPU kernels, or PyTorch's operations; auto takes the kernels where it can."
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     "What factors of matrix products are rounded to, the rest stays float32; auto: bfloat16 on GPUs and tiles of a CPU."
-    max_bad_steps: Annotated[int, Field(ge=1, le=1000)] = 10
+    max_bad_steps: Annotated[int, Meta(ge=1, le=1000)] = 10
     "Consecutive updates with a loss or gradient that is not finite before stepping back; each is skipped and counted."
     tensorboard: bool = False
     "Also write TensorBoard event files into the folder (needs the tensorboard package)."
-    seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
+    seed: Annotated[int, Meta(ge=0, lt=2**31)] = 1
     "Of the initial weights, the order of the data, dropout and BPE-dropout."
 
-    @model_validator(mode="before")
-    @classmethod
-    def _betas_from_toml(cls, values: Any) -> Any:
-        if isinstance(values, Mapping) and isinstance(values.get("adam_betas"), list):
-            return {**values, "adam_betas": tuple(values["adam_betas"])}
-        return values
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.backend == "native" and (self.device == "cuda" or self.sharded):
-            key = "train.sharded=true" if self.sharded else 'train.device="cuda"'
-            raise ValueError(f'train.backend="native" computes on CPUs with whole weights, not with {key}; use "torch"')
-        return self
-
-
-class SearchConfig(Section):
+class SearchConfig(Section, frozen=True):
     """How a translation is looked for."""
 
-    beam_size: Annotated[int, Field(ge=1, le=1024)] = 5
+    beam_size: Annotated[int, Meta(ge=1, le=1024)] = 5
     "Hypotheses followed at once; 1 is greedy."
-    n_best: Annotated[int, Field(ge=1, le=1024)] = 1
+    n_best: Annotated[int, Meta(ge=1, le=1024)] = 1
     "Translations returned for each sentence, best first; at most beam_size."
-    length_penalty: Annotated[float, Field(ge=-10.0, le=10.0)] = 1.0
+    length_penalty: Annotated[float, Meta(ge=-10.0, le=10.0)] = 1.0
     "Exponent of the length normalisation: 0 none, 1 mean log-probability; larger prefers longer output."
     length_norm: Literal["power", "gnmt"] = "power"
     "power divides by length^a; gnmt by ((5 + length) / 6)^a (Wu et al. 2016)."
-    max_length_ratio: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
+    max_length_ratio: Annotated[float, Meta(ge=0.0, le=100.0)] = 2.0
     "A translation has at most ratio * source pieces + max_length_extra pieces."
-    max_length_extra: Annotated[int, Field(ge=1, le=65_536)] = 20
+    max_length_extra: Annotated[int, Meta(ge=1, le=65_536)] = 20
     "See max_length_ratio."
-    min_length: Annotated[int, Field(ge=0, le=65_536)] = 0
+    min_length: Annotated[int, Meta(ge=0, le=65_536)] = 0
     "Pieces before the end of the sentence is allowed."
-    no_repeat_ngram: Annotated[int, Field(ge=0, le=64)] = 0
+    no_repeat_ngram: Annotated[int, Meta(ge=0, le=64)] = 0
     "No n-gram of this many pieces twice in a translation; 0 allows all."
-    suppress: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    suppress: tuple[Annotated[int, Meta(ge=0)], ...] = ()
     "Piece ids that are never produced."
     sample: bool = False
     "Draw from the distribution instead of searching for its peak."
-    temperature: Annotated[float, Field(ge=0.0, le=1e6)] = 1.0
+    temperature: Annotated[float, Meta(ge=0.0, le=1e6)] = 1.0
     "Sampling: above 1 flatter, below 1 sharper, 0 is greedy."
-    top_k: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    top_k: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     "Sampling: only the k likeliest pieces; 0 is all."
-    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    top_p: Annotated[float, Meta(gt=0.0, le=1.0)] = 1.0
     "Sampling: only the likeliest pieces that together have this probability."
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
     "Sampling: the same seed gives the same text."
 
-    @model_validator(mode="before")
-    @classmethod
-    def _suppress_from_toml(cls, values: Any) -> Any:
-        if isinstance(values, Mapping) and isinstance(values.get("suppress"), list):
-            return {**values, "suppress": tuple(values["suppress"])}
-        return values
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.n_best > self.beam_size:
-            raise ValueError(
-                f"search.n_best={self.n_best} is more than search.beam_size={self.beam_size}; raise the beam"
-            )
-        return self
-
-
-class Config(Section):
+class Config(Section, frozen=True):
     """The whole configuration: one section a concern."""
 
     text: TextConfig = TextConfig()
@@ -218,23 +190,21 @@ class Config(Section):
     train: TrainConfig = TrainConfig()
     search: SearchConfig = SearchConfig()
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.model.tied == "three-way" and not self.text.shared:
-            raise ValueError(
-                'model.tied="three-way" needs text.shared=true; use model.tied="output" with two vocabularies'
-            )
-        size = parameter_estimate(self)
-        if size > MAX_PARAMETERS:
-            raise ValueError(
-                f"this model would have {size:,} parameters, more than the {MAX_PARAMETERS:,} allowed; make it smaller"
-            )
-        return self
-
     def to_toml(self) -> str:
         """The configuration as TOML, every key present."""
-        return tomli_w.dumps(self.model_dump(mode="json"))
+        return tomli_w.dumps(self.to_dict())
 
+
+DEFAULTS = Config()
+
+KINDS = {
+    "`int`": "a whole number",
+    "`float`": "a number",
+    "`str`": "text",
+    "`bool`": "true or false",
+    "`array`": "a list",
+}
+"""What msgspec's types are called in an error."""
 
 Layer = Mapping[str, Any]
 """A part of a configuration: section -> key -> value."""
@@ -282,9 +252,11 @@ def merge(layers: Iterable[Layer]) -> Config:
             _check_known(section, values)
             merged.setdefault(section, {}).update(_expand_preset(values) if section == "model" else values)
     try:
-        return Config.model_validate(merged)
-    except ValidationError as error:
-        raise ConfigError(_explain(error)) from None
+        config = msgspec.convert(merged, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_explain(str(error), merged)) from None
+    _check_fit(config)
+    return config
 
 
 def read_toml(path: Path) -> Layer:
@@ -324,12 +296,12 @@ def load(path: Path) -> Config:
 
 
 def _check_known(section: str, values: Any) -> None:
-    sections = {name: field.annotation for name, field in Config.model_fields.items()}
+    sections = Config.__struct_fields__
     if section not in sections:
         raise ConfigError(f"unknown section [{section}]{_nearest(section, sections)}")
     if not isinstance(values, Mapping):
         raise ConfigError(f"[{section}] must hold keys, not the value {values!r}")
-    known = [*sections[section].model_fields, *(["preset"] if section == "model" else [])]  # type: ignore[union-attr]
+    known = [*getattr(DEFAULTS, section).__struct_fields__, *(["preset"] if section == "model" else [])]
     for key in values:
         if key not in known:
             raise ConfigError(f"unknown key {section}.{key}{_nearest(key, known)}")
@@ -351,11 +323,35 @@ def _expand_preset(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**PRESETS[name], **rest}
 
 
-def _explain(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    what = first["msg"].removeprefix("Value error, ")
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    if first["type"] == "value_error":
-        return f"{what}{more}"
-    return f"{where}={reprlib.repr(first['input'])}: {what[0].lower()}{what[1:]}{more}"
+def _check_fit(config: Config) -> None:
+    """What no single value can break."""
+    model, train, search = config.model, config.train, config.search
+    if model.d_model % model.num_heads:
+        raise ConfigError(f"model.d_model={model.d_model} is not a multiple of model.num_heads={model.num_heads}")
+    if train.backend == "native" and (train.device == "cuda" or train.sharded):
+        key = "train.sharded=true" if train.sharded else 'train.device="cuda"'
+        raise ConfigError(f'train.backend="native" computes on CPUs with whole weights, not with {key}; use "torch"')
+    if search.n_best > search.beam_size:
+        raise ConfigError(
+            f"search.n_best={search.n_best} is more than search.beam_size={search.beam_size}; raise the beam"
+        )
+    if model.tied == "three-way" and not config.text.shared:
+        raise ConfigError(
+            'model.tied="three-way" needs text.shared=true; use model.tied="output" with two vocabularies'
+        )
+    size = parameter_estimate(config)
+    if size > MAX_PARAMETERS:
+        raise ConfigError(
+            f"this model would have {size:,} parameters, more than the {MAX_PARAMETERS:,} allowed; make it smaller"
+        )
+
+
+def _explain(fault: str, layers: Mapping[str, Mapping[str, Any]]) -> str:
+    """A fault as msgspec words it, `Expected `int` >= 1 - at `$.train.steps``, with the value that was given."""
+    what, section, key = re.match(r"(.*) - at `\$\.(\w+)\.(\w+)", fault, re.S).groups()  # type: ignore[union-attr]
+    if what.startswith("Invalid enum"):
+        choices = get_args(type(getattr(DEFAULTS, section)).__annotations__[key])
+        what = f"expected {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
+    for kind, words in KINDS.items():
+        what = what.partition(", got `")[0].replace(kind, words)
+    return f"{section}.{key}={reprlib.repr(layers[section][key])}: {what[0].lower()}{what[1:]}"

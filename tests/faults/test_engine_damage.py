@@ -23,7 +23,7 @@ from dragoman.engine.packing import pack
 from dragoman.errors import DragomanError, FolderError
 from dragoman.store import tensors
 from dragoman.store.folder import ModelFolder
-from dragoman.store.tensors import Array
+from dragoman.store.tensors import Array, Mapped
 from engines import needs_engine
 from folders import write_model
 
@@ -107,7 +107,7 @@ def test_cut_at_every_boundary(copy: Path, whole: bytes) -> None:
     for size in cuts:
         folder.engine.write_bytes(whole[:size])
         with modest(), pytest.raises(FolderError, match=r"^\S+engine\.safetensors [^\n]*$"):
-            map_engine(folder, known)
+            map_engine(folder, known, Mapped(folder.engine))
     assert "engine.safetensors" in refused(copy)
     folder.engine.write_bytes(whole + b"\0")
     assert "engine.safetensors" in refused(copy)
@@ -118,7 +118,7 @@ def test_two_hundred_flipped_bytes(copy: Path, whole: bytes, part: str) -> None:
     start = 8 + int.from_bytes(whole[:8], "little")
     places = range(start) if part == "header" else range(start, len(whole))
     known, folder, draws = sizes(copy), ModelFolder(copy), random.Random(19)
-    sound = map_engine(folder, known)
+    sound = map_engine(folder, known, Mapped(folder.engine))
     for _ in range(100):
         data = bytearray(whole)
         data[draws.choice(places)] ^= draws.randint(1, 255)
@@ -134,7 +134,7 @@ def mapped(folder: ModelFolder, known: Sizes) -> tuple[dict[str, Array], str]:
     """The arrays, or what is said instead."""
     try:
         with modest():
-            return map_engine(folder, known), ""
+            return map_engine(folder, known, Mapped(folder.engine)), ""
     except FolderError as error:
         return {}, str(error)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from pydantic import BaseModel
 
 from dragoman import config
 from dragoman.cli.main import app
@@ -148,10 +147,8 @@ def test_no_room_called_utils() -> None:
 
 
 def test_every_setting_says_what_it_is() -> None:
-    for name, field in config.Config.model_fields.items():
-        section = field.annotation
-        assert isinstance(section, type)
-        assert issubclass(section, BaseModel)
+    for name in config.Config.__struct_fields__:
+        section = type(getattr(config.DEFAULTS, name))
         source = ast.parse((ROOT / "src/dragoman/config.py").read_text(encoding="utf-8"))
         body = next(
             node.body for node in source.body if isinstance(node, ast.ClassDef) and node.name == section.__name__

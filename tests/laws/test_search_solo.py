@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from dragoman.config import SearchConfig
 from dragoman.search.beam import beam_search, stream_greedy
@@ -62,21 +63,21 @@ def assert_solo(run: Callable[[list[SourceRequest], int], Answers], requests: li
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, -1.0])
 @pytest.mark.parametrize("beam", [1, 4, 8])
 def test_alone_is_in_any_company(beam: int, alpha: float) -> None:
-    settings = SETTINGS.model_copy(update={"beam_size": beam, "n_best": min(beam, 3), "length_penalty": alpha})
+    settings = replace(SETTINGS, beam_size=beam, n_best=min(beam, 3), length_penalty=alpha)
     requests = [SourceRequest(source) for source in SOURCES]
     assert_solo(lambda batch, slots: by_index(beam_search(EndlessForSome(MODEL), batch, settings, slots)), requests)
 
 
 @pytest.mark.parametrize("changes", [{}, {"no_repeat_ngram": 2, "suppress": (7,)}])
 def test_alone_is_in_any_company_with_filters(changes: dict[str, object]) -> None:
-    settings = SETTINGS.model_copy(update=changes)
+    settings = replace(SETTINGS, **changes)
     stepper = EndlessForSome(MODEL)
     assert_solo(lambda batch, slots: by_index(beam_search(stepper, batch, settings, slots)), mixed_requests())
 
 
 @pytest.mark.parametrize("changes", [{}, {"top_k": 3}, {"top_p": 0.6, "no_repeat_ngram": 2}, {"temperature": 0.0}])
 def test_a_sample_is_its_own(changes: dict[str, object]) -> None:
-    settings = SETTINGS.model_copy(update={"n_best": 2, **changes})
+    settings = replace(SETTINGS, **{"n_best": 2, **changes})
     stepper = EndlessForSome(MODEL)
     assert_solo(lambda batch, slots: by_index(sample(stepper, batch, settings, slots)), mixed_requests())
 
@@ -97,9 +98,9 @@ def test_n_best_is_nested(alpha: float, norm: str) -> None:
 
 def test_beam_one_is_greedy() -> None:
     requests = mixed_requests()[1:]
-    settings = SETTINGS.model_copy(update={"beam_size": 1, "n_best": 1, "no_repeat_ngram": 3, "suppress": (6,)})
+    settings = replace(SETTINGS, beam_size=1, n_best=1, no_repeat_ngram=3, suppress=(6,))
     answers = by_index(beam_search(ToyStepper(MODEL), requests, settings, slots=8))
-    drawn = by_index(sample(ToyStepper(MODEL), requests, settings.model_copy(update={"temperature": 0.0}), slots=8))
+    drawn = by_index(sample(ToyStepper(MODEL), requests, replace(settings, temperature=0.0), slots=8))
     for index, request in enumerate(requests):
         limit = max(int(0.5 * len(request.ids)), len(request.prefix), request.min_length or 0) + 6
         rules = Rules(limit, request.min_length or 0, tuple(request.prefix), 3, (6,))
@@ -113,7 +114,7 @@ def test_beam_one_is_greedy() -> None:
 
 @pytest.mark.parametrize("search", [beam_search, sample])
 def test_scores_are_the_models_own(search: Callable[..., object]) -> None:
-    settings = SETTINGS.model_copy(update={"no_repeat_ngram": 3, "suppress": (6,), "length_penalty": 0.6, "top_p": 0.8})
+    settings = replace(SETTINGS, no_repeat_ngram=3, suppress=(6,), length_penalty=0.6, top_p=0.8)
     requests = mixed_requests()[1:]
     for index, hypotheses in by_index(search(ToyStepper(MODEL), requests, settings, 7)).items():
         for hypothesis in hypotheses:
@@ -125,7 +126,7 @@ def test_scores_are_the_models_own(search: Callable[..., object]) -> None:
 
 
 def test_the_outputs_are_well_formed() -> None:
-    settings = SETTINGS.model_copy(update={"beam_size": 8, "n_best": 8})
+    settings = replace(SETTINGS, beam_size=8, n_best=8)
     requests = mixed_requests()
     for index, hypotheses in by_index(beam_search(EndlessForSome(MODEL), requests, settings, 7)).items():
         source, prefix = requests[index].ids, tuple(requests[index].prefix)

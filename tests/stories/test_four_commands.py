@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import dragoman
 from command import PYTHON_M, call, done, settings, spawn, write_lines
@@ -113,7 +114,7 @@ def test_order_is_kept_whatever_the_lengths(digits: Digits) -> None:
     lines = digits.lines("test.src")[:60]
     got = done("translate", "--model", digits.model, "--beam", 1, stdin=joined(lines)).lines
     alone = dragoman.load(digits.model)
-    alone.search = alone.search.model_copy(update={"beam_size": 1})
+    alone.search = replace(alone.search, beam_size=1)
     assert got == alone.translate(lines)
     assert sorted(map(len, got)) != list(map(len, got))
 
@@ -182,7 +183,7 @@ def test_json(digits: Digits) -> None:
     assert [line["source"] for line in lines] == LINES
     assert [line["translations"][0]["text"] for line in lines] == WANTED
     translator = dragoman.load(digits.model)
-    search = translator.search.model_copy(update={"n_best": 2})
+    search = replace(translator.search, n_best=2)
     for line, found in zip(lines, translator.stream(LINES, search), strict=True):
         assert len(line["translations"]) == len(found)
         for told, one in zip(line["translations"], found, strict=True):

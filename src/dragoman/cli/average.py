@@ -26,9 +26,9 @@ def average(
     folders = [ModelFolder.open(path) for path in models]
     first = folders[0]
     config = configuration.load(first.config)
-    text, model = config.text, config.model.model_dump()
+    text, model = config.text, config.model.to_dict()
     for folder, path in zip(folders[1:], models[1:], strict=True):
-        for key, value in configuration.load(folder.config).model.model_dump().items():
+        for key, value in configuration.load(folder.config).model.to_dict().items():
             if value != model[key]:
                 raise FolderError(f"{path} has model.{key}={value!r}, {models[0]} has {model[key]!r}; average equals")
         for mine, theirs in zip(first.tokenizers(text.shared), folder.tokenizers(text.shared), strict=True):

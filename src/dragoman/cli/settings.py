@@ -72,4 +72,4 @@ def search_settings(stored: "SearchConfig", recipe: Path | None, settings: Seque
     """
     from dragoman.config import merge
 
-    return merge([{"search": stored.model_dump()}, *layers(recipe, settings)]).search
+    return merge([{"search": stored.to_dict()}, *layers(recipe, settings)]).search

@@ -131,7 +131,7 @@ def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]", length: s
 
     begun = ModelFolder(out).config
     if begun.exists():
-        basis: Layer = load(begun).model_dump()
+        basis: Layer = load(begun).to_dict()
     else:
         report = examine(sources.train, sources.valid)
         basis = for_corpus(CorpusSize(report.train.pairs, report.train.tgt.mean_length))

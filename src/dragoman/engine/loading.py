@@ -9,7 +9,7 @@ from dragoman import config as configuration
 from dragoman.config import Config
 from dragoman.engine import processor
 from dragoman.engine.library import open_library
-from dragoman.engine.native_loading import Sizes, load_native
+from dragoman.engine.native_loading import Sizes, load_native, open_engine
 from dragoman.engine.translator import GROWTH, Backend, Translator
 from dragoman.errors import EngineError, FolderError, VocabularyError
 from dragoman.store import bench
@@ -43,12 +43,13 @@ def load(
     """
     folder = ModelFolder.open(Path(path))
     config = configuration.load(folder.config)
-    src, tgt = read_tokenizers(folder, config)
     usual = measured(folder)
+    is_native = _is_native("torch" if backend == "auto" and prefers_torch(usual) else backend, warn)
+    engine = open_engine(folder, is_exact=usual.precision == "float32") if is_native else None
+    src, tgt = read_tokenizers(folder, config)
     made: Backend
-    if _is_native("torch" if backend == "auto" and prefers_torch(usual) else backend, warn):
-        is_exact = usual.precision == "float32"
-        made = load_native(folder, sizes_of(config, src, tgt), threads or usual.threads, is_exact)
+    if is_native:
+        made = load_native(folder, sizes_of(config, src, tgt), threads or usual.threads, engine)
     else:
         threads = threads or (usual.threads if usual.precision == "torch" else 0)
         made = _torch(folder, config, src, tgt, threads, is_wanted=backend == "torch")

@@ -17,7 +17,7 @@ from dragoman.errors import FolderError, ShapeError
 from dragoman.store import files, records, tensors
 from dragoman.store.files import shown
 from dragoman.store.folder import ModelFolder
-from dragoman.store.tensors import Array
+from dragoman.store.tensors import Array, Header, Mapped
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,30 @@ class Sizes:
         return tuple(matrix.name for matrix in matrices(self.config.model, self.tgt_vocab))
 
 
-def load_native(folder: ModelFolder, sizes: Sizes, threads: int, is_exact: bool = False) -> NativeBackend:
+def open_engine(folder: ModelFolder, is_exact: bool) -> Mapped | None:
+    """The quantized weights, if the folder has some; they are checked on another thread from now on.
+
+    Args:
+        is_exact: leave them alone.
+
+    Raises:
+        FolderError: the file is damaged.
+    """
+    return Mapped(folder.engine) if folder.engine.exists() and not is_exact else None
+
+
+def load_native(folder: ModelFolder, sizes: Sizes, threads: int, engine: Mapped | None) -> NativeBackend:
     """The model behind the translator's interface.
 
     Args:
-        is_exact: leave the quantized weights alone.
+        engine: of :func:`open_engine`; without it the float32 weights are taken.
 
     Raises:
         EngineError: there is no engine, or it refuses the model.
         FolderError: a file is damaged, or the quantized weights were made from others than the folder's.
     """
-    if folder.engine.exists() and not is_exact:
-        return to_backend(map_engine(folder, sizes), sizes, threads)
+    if engine:
+        return to_backend(map_engine(folder, sizes, engine), sizes, threads)
     return to_backend(pack(read_weights(folder, sizes), sizes.config.model, sizes.tgt_vocab), sizes, threads)
 
 
@@ -66,27 +78,27 @@ def read_weights(folder: ModelFolder, sizes: Sizes) -> dict[str, Array]:
     return tensors.read_arrays(folder.weights, weight_specs(sizes.config.model, sizes.src_vocab, sizes.tgt_vocab))
 
 
-def map_engine(folder: ModelFolder, sizes: Sizes) -> dict[str, Array]:
+def map_engine(folder: ModelFolder, sizes: Sizes, engine: Mapped) -> dict[str, Array]:
     """The quantized weights, mapped into memory.
 
     Raises:
         FolderError: the file is damaged, does not fit the configuration, or was made from other weights.
     """
     _check_vocabularies(sizes)
-    precise = read_precise(folder)
+    precise = read_precise(folder, engine.header)
     if not set(precise) <= set(sizes.matrices):
         raise FolderError(f"{shown(folder.engine)} does not fit the configuration: it keeps a matrix that there is not")
     expected = specs(sizes.config.model, sizes.src_vocab, sizes.tgt_vocab, precise)
-    return tensors.map_arrays(folder.engine, expected)
+    return engine.arrays(expected)
 
 
-def read_precise(folder: ModelFolder) -> tuple[str, ...]:
-    """Names of the matrices that the quantized weights keep in float32.
+def read_precise(folder: ModelFolder, engine: Header) -> tuple[str, ...]:
+    """Names of the matrices that the quantized weights, whose header ``engine`` is, keep in float32.
 
     Raises:
         FolderError: the file is damaged, or was made from other weights than the folder has now, or otherwise.
     """
-    metadata = tensors.read_header(folder.engine).metadata
+    metadata = engine.metadata
     again = f"run `dragoman quantize {shown(folder.root)}` again, or delete it"
     if metadata.get("weights_sha256") != tensors.read_header(folder.weights).sha256:
         raise FolderError(

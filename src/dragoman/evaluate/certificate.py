@@ -6,6 +6,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from dragoman.engine.native_backend import NativeBackend
 from dragoman.engine.translator import Part, Translation, Translator
@@ -88,7 +89,7 @@ class Certificate:
 
 def best_translations(translator: Translator, sources: Sequence[str]) -> list[Translation]:
     """The best translation of each text, by search."""
-    settings = translator.search.model_copy(update={"n_best": 1, "sample": False})
+    settings = replace(translator.search, n_best=1, sample=False)
     return [found[0] for found in translator.stream(sources, settings)]
 
 

@@ -52,7 +52,7 @@ def _service(folder: ModelFolder) -> dict[str, str | None]:
     if not folder.engine.exists() or usual.precision == "float32":
         return {**native, "precision": "float32", "problem": None}
     try:
-        precise = read_precise(folder)
+        precise = read_precise(folder, tensors.read_header(folder.engine))
     except FolderError as error:
         return {**native, "precision": None, "problem": str(error)}
     return {**native, "precision": f"int8, but for {', '.join(precise)}" if precise else "int8", "problem": None}
@@ -63,7 +63,10 @@ def _certificate(folder: ModelFolder) -> dict[str, Any] | None:
     if not folder.certificate.exists() or not folder.engine.exists():
         return None
     certificate = records.read(folder.certificate)
-    if type(certificate) is not dict or certificate.get("engine_sha256") != tensors.read_header(folder.engine).sha256:
+    if (
+        type(certificate) is not dict
+        or certificate.get("engine_sha256") != tensors.read_header(folder.engine).sha256
+    ):
         return None
     if not all(type(certificate.get(name)) in (int, float) for name in SHOWN):
         raise FolderError(f"{folder.certificate} is damaged: run `dragoman quantize {folder.root}` again")

@@ -12,9 +12,11 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import IO, Any
 
+from msgspec.structs import replace
+
 from dragoman import config as configuration
 from dragoman.engine.loading import load, read_tokenizers, sizes_of, source_limit
-from dragoman.engine.native_loading import load_native
+from dragoman.engine.native_loading import load_native, open_engine
 from dragoman.engine.translator import Translation, Translator
 from dragoman.errors import DragomanError
 from dragoman.store.folder import ModelFolder
@@ -33,8 +35,9 @@ def open_translator(root: Path, precision: str, threads: int) -> Translator:
         return load(root, "torch", threads)
     folder = ModelFolder.open(root)
     config = configuration.load(folder.config)
+    engine = open_engine(folder, is_exact=precision == "float32")
     src, tgt = read_tokenizers(folder, config)
-    backend = load_native(folder, sizes_of(config, src, tgt), threads, is_exact=precision == "float32")
+    backend = load_native(folder, sizes_of(config, src, tgt), threads, engine)
     return Translator(src, tgt, backend, config.search, source_limit(config))
 
 
@@ -45,7 +48,7 @@ def measure(translator: Translator, lines: Sequence[str], batch: int, beam: int,
         ``seconds`` of each batch, and ``tokens`` written in all of them, ends of sentences included.
     """
     changes = {"beam_size": beam, "n_best": 1, "sample": False}
-    search = translator.search.model_copy(update=changes)
+    search = replace(translator.search, **changes)
     endless, durations, tokens = cycle(lines), list[float](), 0
     while not durations or sum(durations) < seconds:
         started = time.perf_counter()

@@ -6,6 +6,7 @@ from itertools import count
 from typing import Generic
 
 import numpy as np
+from msgspec.structs import replace
 
 from dragoman.config import SearchConfig
 from dragoman.search.proposal import propose
@@ -82,7 +83,7 @@ def stream_greedy(stepper: Stepper[S], request: SourceRequest, settings: SearchC
         RequestError: the settings or the request cannot be honoured (at the call), or no token is possible (when it is
             met).
     """
-    greedy = settings.model_copy(update={"beam_size": 1, "n_best": 1})
+    greedy = replace(settings, beam_size=1, n_best=1)
     check_settings(greedy, stepper.vocab_size)
     sentence = prepare(request, greedy, stepper.vocab_size, stepper.eos_id, index=0)
     return _stream(stepper, request, sentence, greedy)

@@ -8,7 +8,7 @@ dtype, shape and byte range of each tensor, then the bytes of the tensors withou
     header_sha256    of the rest of the header, so that names and metadata cannot be damaged unseen either
 
 The header is padded so that the tensors begin at a multiple of 64 bytes: whoever maps the file has aligned arrays. Only
-`map_arrays` does that, for the engine, which must start at once; all else is read, never mapped, since a mapped file
+`Mapped` does that, for the engine, which must start at once; all else is read, never mapped, since a mapped file
 that somebody truncates kills the process. torch is imported only by the functions that have it in their signature; the
 others serve whoever runs without it.
 """
@@ -17,6 +17,7 @@ import hashlib
 import json
 import math
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,32 +195,54 @@ def iterate_arrays(path: Path, expected: Mapping[str, Spec] | None = None) -> It
         yield entry.name, (_widened(array) if entry.dtype == "BF16" else array)
 
 
-def map_arrays(path: Path, expected: Mapping[str, Spec]) -> dict[str, Array]:
-    """As `read_arrays`, but mapped: the arrays are read-only, their memory is the system's cache of the file.
+class Mapped:
+    """A file mapped into memory: its arrays are read-only, their memory is the system's cache of the file.
 
-    Header, SHA-256 and values are checked, which reads every byte once.
-
-    Args:
-        expected: as in `read_tensors`; each tensor must have a multiple of 64 bytes, so that all are aligned.
-
-    Raises:
-        FolderError: as `read_tensors`; or a tensor does not begin at a multiple of 64 bytes.
+    The SHA-256, which reads every byte once, is computed on a thread of its own from the beginning; whoever has
+    something else to do meanwhile asks for the arrays later.
     """
-    with files.reading(path) as source:
-        header = _read_header(source)
-        _check_expected(header.specs, expected, path)
-        view = source.mapped()
-    start = len(view) - max((entry.end for entry in header.entries), default=0)
-    if any((start + entry.begin) % ALIGNMENT for entry in header.entries):
-        raise FolderError(f"{shown(path)} cannot be mapped: its tensors do not begin at multiples of {ALIGNMENT} bytes")
-    if hashlib.sha256(view[start:]).hexdigest() != header.sha256:
-        raise _wrong_digest(path)
-    arrays = {}
-    for entry in header.entries:
-        array = np.ndarray(entry.shape, _NUMPY[entry.dtype], buffer=view, offset=start + entry.begin)
-        _check_values(array, entry.dtype, f"{shown(path)} is damaged: tensor {entry.name}")
-        arrays[entry.name] = array
-    return arrays
+
+    def __init__(self, path: Path) -> None:
+        """Map the file and check its header.
+
+        Raises:
+            FolderError: as `read_header`; or the file cannot be mapped.
+        """
+        with files.reading(path) as source:
+            self.header = _read_header(source)
+            self._view = source.mapped()
+        self._path, self._sha256 = path, ""
+        self._start = len(self._view) - max((entry.end for entry in self.header.entries), default=0)
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def _read(self) -> None:
+        self._sha256 = hashlib.sha256(self._view[self._start :]).hexdigest()
+
+    def arrays(self, expected: Mapping[str, Spec]) -> dict[str, Array]:
+        """All arrays; header, SHA-256 and values are checked.
+
+        Args:
+            expected: as in `read_tensors`; each tensor must have a multiple of 64 bytes, so that all are aligned.
+
+        Raises:
+            FolderError: as `read_tensors`; or a tensor does not begin at a multiple of 64 bytes.
+        """
+        path, start = self._path, self._start
+        _check_expected(self.header.specs, expected, path)
+        if any((start + entry.begin) % ALIGNMENT for entry in self.header.entries):
+            raise FolderError(
+                f"{shown(path)} cannot be mapped: its tensors do not begin at multiples of {ALIGNMENT} bytes"
+            )
+        self._reading.join()
+        if self._sha256 != self.header.sha256:
+            raise _wrong_digest(path)
+        arrays = {}
+        for entry in self.header.entries:
+            array = np.ndarray(entry.shape, _NUMPY[entry.dtype], buffer=self._view, offset=start + entry.begin)
+            _check_values(array, entry.dtype, f"{shown(path)} is damaged: tensor {entry.name}")
+            arrays[entry.name] = array
+        return arrays
 
 
 def read_header(path: Path) -> Header:

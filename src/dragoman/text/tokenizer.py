@@ -169,8 +169,9 @@ class Tokenizer:
             )
         try:
             model = json.loads(text)["model"]
-            vocab = {str(piece): index for piece, index in model["vocab"].items()}
-            merges = [(str(left), str(right)) for left, right in model["merges"]]
+            vocab, merges = dict(model["vocab"].items()), [(left, right) for left, right in model["merges"]]
+            if not {str} >= set(map(type, chain.from_iterable(merges))):
+                raise TypeError("merges")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise VocabularyError(f"not a byte-pair tokenizer of ours: {type(error).__name__} at {error}") from None
         return cls(vocab, merges)
@@ -199,10 +200,10 @@ def _check(vocab: dict[str, int], merges: Sequence[tuple[str, str]]) -> None:
     letters = _byte_letters()
     if [vocab.get(name) for name in SPECIALS] != [PAD, BOS, EOS] or any(letter not in vocab for letter in letters):
         raise VocabularyError(f"the tokenizer lacks a special piece {SPECIALS} or one of the 256 bytes")
-    for piece, index in vocab.items():
-        if index >= len(SPECIALS) and not all(letter in letters for letter in piece):
-            raise VocabularyError(f"the tokenizer's piece {piece!r} is not in byte-level letters")
     mergeable = vocab.keys() - SPECIALS
+    if not letters.keys() >= set("".join(mergeable)):
+        strange = next(piece for piece in vocab if piece in mergeable and not letters.keys() >= set(piece))
+        raise VocabularyError(f"the tokenizer's piece {strange!r} is not in byte-level letters")
     for left, right in merges:
-        if not {left, right, left + right} <= mergeable:
+        if left not in mergeable or right not in mergeable or left + right not in mergeable:
             raise VocabularyError(f"the tokenizer's merge {left!r} + {right!r} makes no piece of its vocabulary")

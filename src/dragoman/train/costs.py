@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 
 import torch
+from msgspec.structs import replace
 
 from dragoman.config import Config
 from dragoman.evaluate.metrics import corpus_scores
@@ -141,7 +142,7 @@ def _as_long(prepared: Prepared, pairs: ValidationSet) -> Config:
     sides = (prepared.src, pairs.sources), (prepared.tgt, pairs.references)
     src, tgt = (sum(map(len, tokenizer.encode_batch(list(texts)))) for tokenizer, texts in sides)
     limits = {"max_length_ratio": min(tgt / max(src, 1), 100.0), "max_length_extra": 1, "min_length": 0}
-    return prepared.config.model_copy(update={"search": prepared.config.search.model_copy(update=limits)})
+    return replace(prepared.config, search=replace(prepared.config.search, **limits))
 
 
 def _seconds_a_save(prepared: Prepared, training: Training) -> float:

@@ -126,7 +126,7 @@ def prepare(
         return _change(begun, wanted)
     config = _make(folder, sources, fingerprints, layers, watcher, workers)
     if plan:
-        config = configuration.merge([config.model_dump(), plan.begin(_open(folder, config), watcher), *layers])
+        config = configuration.merge([config.to_dict(), plan.begin(_open(folder, config), watcher), *layers])
     files.write_atomic(folder.config, config.to_toml().encode())
     return _open(folder, config)
 
@@ -225,7 +225,7 @@ def _change(begun: Prepared, layers: Sequence[Layer]) -> Prepared:
         }
         for layer in layers
     ]
-    config = configuration.merge([begun.config.model_dump(), *free])
+    config = configuration.merge([begun.config.to_dict(), *free])
     if config == begun.config:
         return begun
     files.write_atomic(begun.folder.config, config.to_toml().encode())
@@ -238,10 +238,10 @@ def _open(folder: ModelFolder, config: Config) -> Prepared:
     pairs = records.read(folder.corpus / "valid.json")[: config.train.validate_limit]
     validation = ValidationSet([src for src, _ in pairs], [tgt for _, tgt in pairs], config.text.tgt_lang)
     shaping = {
-        "text": config.text.model_dump(mode="json"),
-        "model": config.model.model_dump(mode="json"),
-        "data": config.data.model_dump(mode="json"),
-        "train": config.train.model_dump(mode="json", exclude=FREE),
+        "text": config.text.to_dict(),
+        "model": config.model.to_dict(),
+        "data": config.data.to_dict(),
+        "train": {key: value for key, value in config.train.to_dict().items() if key not in FREE},
     }
     counts = records.read(folder.provenance)["pairs"]
     identity = {"configuration": records.digest(shaping), "data": records.digest(counts)}
@@ -268,8 +268,8 @@ def _check_untouched(fingerprints: dict[str, Any]) -> None:
 
 
 def _check_layers(begun: Prepared, layers: Sequence[Layer]) -> None:
-    free, stored = free_keys(begun.config), begun.config.model_dump()
-    wanted = configuration.merge([stored, *layers]).model_dump()
+    free, stored = free_keys(begun.config), begun.config.to_dict()
+    wanted = configuration.merge([stored, *layers]).to_dict()
     for section, values in wanted.items():
         for key, value in values.items():
             if value != stored[section][key] and not (section == "search" or (section == "train" and key in free)):

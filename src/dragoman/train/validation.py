@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
+from msgspec.structs import replace
 
 from dragoman.config import Config
 from dragoman.data.batch import Batch, collate
@@ -48,7 +49,7 @@ def mean_loss(model: EncoderDecoder, pairs: ValidationSet, src: Tokenizer, tgt: 
 
 def translator(model: EncoderDecoder, src: Tokenizer, tgt: Tokenizer, config: Config) -> Translator:
     """Greedy, for speed; else the same path as `dragoman translate`."""
-    greedy = config.search.model_copy(update={"beam_size": 1, "n_best": 1, "sample": False})
+    greedy = replace(config.search, beam_size=1, n_best=1, sample=False)
     return Translator(src, tgt, _backend(model, src, tgt, config), greedy, source_limit(config))
 
 

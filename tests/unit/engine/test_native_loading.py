@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from dragoman import config as configuration
 from dragoman.engine import loading, native_loading, processor
@@ -48,12 +49,15 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_file_holds_what_was_packed(tmp_path: Path) -> None:
     root = write_model(tmp_path / "model", model={"positions": "learned", "tied": "output"})
     sizes = quantized(root, ("decoder.1.outer", "output"))
-    found = map_engine(ModelFolder(root), sizes)
+    found = map_engine(ModelFolder(root), sizes, tensors.Mapped(ModelFolder(root).engine))
     weights = read_weights(ModelFolder(root), sizes)
     made = pack(weights, sizes.config.model, sizes.tgt_vocab, ("decoder.1.outer", "output"))
     assert found.keys() == made.keys()
     assert all(np.array_equal(found[name], array) for name, array in made.items())
-    assert read_precise(ModelFolder(root)) == ("decoder.1.outer", "output")
+    assert read_precise(ModelFolder(root), tensors.read_header(root / "engine.safetensors")) == (
+        "decoder.1.outer",
+        "output",
+    )
     assert (sizes.positions, sizes.tgt_vocab) == (GROWTH * 80, 320)
 
 
@@ -64,7 +68,7 @@ def test_a_stale_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         FolderError, match=r"made from other weights than model.safetensors.*`dragoman quantize .*` again"
     ):
-        map_engine(ModelFolder(root), sizes)
+        map_engine(ModelFolder(root), sizes, tensors.Mapped(ModelFolder(root).engine))
 
 
 def test_a_file_with_larger_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +78,7 @@ def test_a_file_with_larger_weights_is_refused(tmp_path: Path, monkeypatch: pyte
     sizes = quantized(root)
     monkeypatch.undo()
     with pytest.raises(FolderError, match="made by another version of dragoman: run `dragoman quantize .*` again"):
-        map_engine(ModelFolder(root), sizes)
+        map_engine(ModelFolder(root), sizes, tensors.Mapped(ModelFolder(root).engine))
 
 
 def test_a_file_of_other_sizes_is_refused(tmp_path: Path) -> None:
@@ -85,7 +89,7 @@ def test_a_file_of_other_sizes_is_refused(tmp_path: Path) -> None:
     config = configuration.load(root / "config.toml")
     sizes = sizes_of(config, *read_tokenizers(ModelFolder(root), config))
     with pytest.raises(FolderError, match=r"engine.safetensors does not fit the configuration"):
-        map_engine(ModelFolder(root), sizes)
+        map_engine(ModelFolder(root), sizes, tensors.Mapped(ModelFolder(root).engine))
     with pytest.raises(FolderError, match=r"model.safetensors does not fit the configuration"):
         read_weights(ModelFolder(root), sizes)
 
@@ -96,10 +100,10 @@ def test_a_list_of_matrices_that_is_none(tmp_path: Path, precise: str) -> None:
     sizes = quantized(root)
     folder = ModelFolder(root)
     metadata = {"weights_sha256": tensors.read_header(folder.weights).sha256, "precise": precise}
-    chunks = tensors.encode_arrays(map_engine(folder, sizes), metadata)
+    chunks = tensors.encode_arrays(map_engine(folder, sizes, tensors.Mapped(folder.engine)), metadata)
     folder.engine.write_bytes(b"".join(bytes(chunk) for chunk in chunks))
     with pytest.raises(FolderError, match=r"engine.safetensors"):
-        map_engine(folder, sizes)
+        map_engine(folder, sizes, tensors.Mapped(folder.engine))
 
 
 @needs_engine
@@ -126,7 +130,7 @@ def test_which_weights_and_which_backend(tmp_path: Path) -> None:
 def test_translations_scores_and_attention_are_the_same(tmp_path: Path, changes: dict[str, object]) -> None:
     root = write_model(tmp_path / "model", model=changes)
     native, theirs = load(root, "native"), load(root, "torch")
-    search = native.search.model_copy(update={"n_best": 3, "max_length_ratio": 1.0})
+    search = structs.replace(native.search, n_best=3, max_length_ratio=1.0)
     for mine, wanted in zip(native.stream(LINES, search), theirs.stream(LINES, search), strict=True):
         assert [one.text for one in mine] == [one.text for one in wanted]
         assert [one.score for one in mine] == pytest.approx([one.score for one in wanted], abs=1e-4)

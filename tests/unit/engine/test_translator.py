@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from dragoman.config import SearchConfig
 from dragoman.engine import translator as engine
@@ -228,7 +229,7 @@ def test_samples_do_not_know_their_neighbours(exact: Translator, more: dict[str,
     assert [told(exact.stream([line], settings))[0] for line in lines] == together
     assert told(exact.stream(["", *lines[3:5], lines[3]], settings))[1:] == [*together[3:5], together[3]]
     assert together[0][0] != together[0][1]
-    other = settings.model_copy(update={"seed": 4})
+    other = replace(settings, seed=4)
     assert told(exact.stream(lines, other)) != together
 
 

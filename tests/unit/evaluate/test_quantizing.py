@@ -73,7 +73,7 @@ def test_what_is_written(folder: ModelFolder) -> None:
     assert 0.5 < made.agreement <= 1.0
     assert made.engine_sha256 == tensors.read_header(folder.engine).sha256
     assert made.weights_sha256 == tensors.read_header(folder.weights).sha256
-    assert read_precise(folder) == made.precise
+    assert read_precise(folder, tensors.read_header(folder.engine)) == made.precise
     backend = load(folder.root).backend
     assert isinstance(backend, NativeBackend)
     assert backend.model.is_int8

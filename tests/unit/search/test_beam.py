@@ -5,6 +5,7 @@ from math import log
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from dragoman.config import SearchConfig
 from dragoman.errors import RequestError
@@ -111,7 +112,7 @@ def test_constant_model_costs_ln_v_per_token() -> None:
 @pytest.mark.parametrize("healthy", [0, 2])
 @pytest.mark.parametrize("changes", [{}, {"suppress": (3,)}])
 def test_a_broken_sentence_is_empty_and_alone(value: float, healthy: int, changes: dict[str, object]) -> None:
-    settings = SearchConfig(beam_size=4, n_best=4).model_copy(update=changes)
+    settings = replace(SearchConfig(beam_size=4, n_best=4), **changes)
     stepper = Broken(TableModel(8, eos_bonus=-3.0))
     stepper.value, stepper.healthy = value, healthy
     good = [SourceRequest((i,)) for i in range(1, 5)]
@@ -177,7 +178,7 @@ def test_no_requests() -> None:
 
 
 def test_settings_are_refused_at_the_call() -> None:
-    settings = SearchConfig().model_copy(update={"n_best": 10})
+    settings = replace(SearchConfig(), n_best=10)
     with pytest.raises(RequestError, match="n_best=10 does not fit beam_size=5"):
         beam_search(ToyStepper(TableModel(6)), [SOURCE], settings, slots=1)
     with pytest.raises(RequestError, match="slots=0"):

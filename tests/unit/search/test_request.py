@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman.config import SearchConfig
 from dragoman.errors import RequestError
@@ -76,7 +77,7 @@ def test_refusals(request_: SourceRequest, message: str) -> None:
 def test_settings_refused(changes: dict[str, object], message: str) -> None:
     """Copies with changed values have not been through the configuration's own checks."""
     with pytest.raises(RequestError, match=message):
-        check_settings(SearchConfig().model_copy(update=changes), vocab_size=9)
+        check_settings(replace(SearchConfig(), **changes), vocab_size=9)
 
 
 def test_nothing_found_names_sentence_and_prefix() -> None:

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from dragoman.config import SearchConfig
 from dragoman.errors import RequestError
@@ -22,7 +23,7 @@ def samples(stepper: ToyStepper, settings: SearchConfig, *requests: SourceReques
 
 
 def many(**changes: object) -> SearchConfig:
-    return SearchConfig().model_copy(update={"n_best": 2000, "beam_size": 2000, **changes})
+    return replace(SearchConfig(), **{"n_best": 2000, "beam_size": 2000, **changes})
 
 
 class NotFinite(ToyStepper):
@@ -87,8 +88,8 @@ def test_seed_key_and_number_decide() -> None:
     [first, second, other] = samples(stepper, settings, request, request, twin)
     assert first == second
     assert len({h.ids for h in first + other}) == 6
-    assert samples(stepper, settings.model_copy(update={"seed": 6}), request)[0] != first
-    assert samples(stepper, settings.model_copy(update={"n_best": 2}), request)[0] == first[:2]
+    assert samples(stepper, replace(settings, seed=6), request)[0] != first
+    assert samples(stepper, replace(settings, n_best=2), request)[0] == first[:2]
     [by_place, by_place_too] = samples(stepper, settings, SourceRequest((4,)), SourceRequest((4,)))
     assert by_place != by_place_too, "without a key the place in the queue counts"
 
@@ -119,7 +120,7 @@ def test_top_tokens_are_enough_for_top_k() -> None:
 @pytest.mark.parametrize("changes", [{}, {"top_k": 2}])
 def test_a_broken_sentence_is_empty_and_alone(changes: dict[str, object]) -> None:
     stepper = NotFinite(TableModel(9, eos_bonus=-5.0))
-    settings = SearchConfig(n_best=3).model_copy(update=changes)
+    settings = replace(SearchConfig(n_best=3), **changes)
     good = SourceRequest((3,), key=1)
     answers = samples(stepper, settings, good, SourceRequest((9,)), good)
     assert answers[1] == []
@@ -141,4 +142,4 @@ def test_no_requests() -> None:
 
 def test_settings_are_refused_at_the_call() -> None:
     with pytest.raises(RequestError, match="temperature=nan"):
-        sample(ToyStepper(TableModel(6)), [], SearchConfig().model_copy(update={"temperature": np.nan}), slots=4)
+        sample(ToyStepper(TableModel(6)), [], replace(SearchConfig(), temperature=np.nan), slots=4)

@@ -346,7 +346,7 @@ def write_arrays(
 def test_mapped_arrays_are_aligned_and_read_only(tmp_path: Path, odd: str) -> None:
     path, made = tmp_path / "file", aligned_arrays()
     specs = write_arrays(path, made, {"odd": odd})
-    found = tensors.map_arrays(path, specs)
+    found = tensors.Mapped(path).arrays(specs)
     assert found.keys() == made.keys()
     for name, array in made.items():
         np.testing.assert_array_equal(found[name], array)
@@ -359,7 +359,8 @@ def test_mapped_arrays_are_aligned_and_read_only(tmp_path: Path, odd: str) -> No
 
 def test_a_mapping_outlives_the_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    found = tensors.map_arrays(path, write_arrays(path, aligned_arrays(), {}))
+    specs = write_arrays(path, aligned_arrays(), {})
+    found = tensors.Mapped(path).arrays(specs)
     path.with_name("new").write_bytes(b"another")
     path.with_name("new").replace(path)
     np.testing.assert_array_equal(found["ints"], np.arange(16))
@@ -372,23 +373,23 @@ def test_every_damaged_byte_is_noticed_when_mapped(tmp_path: Path) -> None:
     for place in range(0, len(whole), 7):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(FolderError, match="file "):
-            tensors.map_arrays(path, specs)
+            tensors.Mapped(path).arrays(specs)
     for length in (0, 7, 8, 100, len(whole) - 1):
         path.write_bytes(whole[:length])
         with pytest.raises(FolderError, match="file is damaged"):
-            tensors.map_arrays(path, specs)
+            tensors.Mapped(path).arrays(specs)
 
 
 def test_what_cannot_be_mapped_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
     specs = write_arrays(path, {**aligned_arrays(), "few": np.ones(3, np.float32)}, {})
     with pytest.raises(FolderError, match="cannot be mapped: its tensors do not begin at multiples of 64 bytes"):
-        tensors.map_arrays(path, specs)
+        tensors.Mapped(path).arrays(specs)
     specs = write_arrays(path, aligned_arrays(), {})
     with pytest.raises(FolderError, match="it has no tensor more"):
-        tensors.map_arrays(path, {**specs, "more": ((1,), "F32")})
+        tensors.Mapped(path).arrays({**specs, "more": ((1,), "F32")})
     with pytest.raises(FolderError, match=r"tensor ints is I32 \[16\], not I32 \[17\]"):
-        tensors.map_arrays(path, {**specs, "ints": ((17,), "I32")})
+        tensors.Mapped(path).arrays({**specs, "ints": ((17,), "I32")})
 
 
 def test_mapped_values_must_be_finite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,8 +398,9 @@ def test_mapped_values_must_be_finite(tmp_path: Path, monkeypatch: pytest.Monkey
         patch.setattr(tensors, "_check_values", lambda *_: None)
         specs = write_arrays(path, {"w": np.full(16, np.nan, np.float32)}, {})
     with pytest.raises(FolderError, match="tensor w holds NaN or infinity"):
-        tensors.map_arrays(path, specs)
+        tensors.Mapped(path).arrays(specs)
 
 
 def test_nothing_at_all_can_be_mapped(tmp_path: Path) -> None:
-    assert tensors.map_arrays(tmp_path / "file", write_arrays(tmp_path / "file", {}, {})) == {}
+    specs = write_arrays(tmp_path / "file", {}, {})
+    assert tensors.Mapped(tmp_path / "file").arrays(specs) == {}

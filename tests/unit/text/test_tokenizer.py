@@ -203,6 +203,8 @@ LAST = len(toy_tokenizer().vocab)
         damaged(merges=["Ġ t", "a b c"]),
         damaged(merges=[["Ġ", "Ġqqq"]]),
         damaged(merges=[3]),
+        damaged(merges=[[["t"], "a"]]),
+        damaged(merges=[[1, 2]]),
         damaged(merges=[["<pad", ">"]], vocab=vocab_with({"<pad": LAST})),
         damaged(merges=[["<pad>", "a"]], vocab=vocab_with({"<pad>a": LAST})),
         damaged(vocab=vocab_with({"Ġx": 5})),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.train.board import Board
+from dragoman.train.board import SHOWN, Board
 from dragoman.train.loop import Loop
 from trainings import Silent, corpus, prepared_in
 
@@ -58,7 +58,9 @@ def test_a_training_draws_what_its_journal_says(tmp_path: Path) -> None:
     train = corpus(tmp_path, 30)
     prepared = prepared_in(tmp_path / "m", train, train, train__tensorboard="true")
     Loop(prepared, Silent()).run(lambda: 0)
-    events = [json.loads(line) for line in prepared.folder.journal.read_text().splitlines()]
+    written = [json.loads(line) for line in prepared.folder.journal.read_text().splitlines()]
+    events = [event for event in written if event["event"] in SHOWN]
+    assert {event["event"] for event in events} == SHOWN.keys()
     found = curves(tmp_path / "m" / "tensorboard")
     for event in events:
         [(step, loss)] = found[f"{event['event']}/loss"]

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman.config import TrainConfig
 from dragoman.errors import ConfigError
@@ -50,7 +51,7 @@ def test_the_user_s_interval_stays() -> None:
     fitted = fit(1800.0, QUICK, TRAIN, SET)
     assert fitted.validate_every == 50
     assert fitted.steps == pytest.approx(SURPLUS * 1800 / (0.1 + 2.0 / 50), rel=0.01)
-    assert fit(1800.0, QUICK, TRAIN.model_copy(update={"save_every": 7}), frozenset({"save_every"})).save_every == 7
+    assert fit(1800.0, QUICK, replace(TRAIN, save_every=7), frozenset({"save_every"})).save_every == 7
 
 
 @pytest.mark.parametrize("left", [3.0, 1.0, 0.0, -5.0])

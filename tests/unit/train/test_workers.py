@@ -179,4 +179,4 @@ def test_an_error_is_told_by_who_has_it(folder: Path) -> None:
 def test_settings_that_a_resumption_may_change() -> None:
     from dragoman.train.prepare import FREE
 
-    assert {"device", "sharded"} <= FREE <= set(TrainConfig.model_fields)
+    assert {"device", "sharded"} <= FREE <= set(TrainConfig.__struct_fields__)
