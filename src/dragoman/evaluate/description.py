@@ -63,10 +63,7 @@ def _certificate(folder: ModelFolder) -> dict[str, Any] | None:
     if not folder.certificate.exists() or not folder.engine.exists():
         return None
     certificate = records.read(folder.certificate)
-    if (
-        type(certificate) is not dict
-        or certificate.get("engine_sha256") != tensors.read_header(folder.engine).sha256
-    ):
+    if type(certificate) is not dict or certificate.get("engine_sha256") != tensors.read_header(folder.engine).sha256:
         return None
     if not all(type(certificate.get(name)) in (int, float) for name in SHOWN):
         raise FolderError(f"{folder.certificate} is damaged: run `dragoman quantize {folder.root}` again")
