@@ -15,7 +15,7 @@ from dragoman.cli.main import app
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 COMMANDS = ("check", "train", "watch", "translate", "score", "evaluate", "average", "quantize", "info", "bench", "demo")
-HEAVY = ("torch", "numpy", "tokenizers", "sacrebleu", "matplotlib", "polib")
+HEAVY = ("torch", "numpy", "tokenizers", "sacrebleu", "matplotlib", "polib", "pydantic", "msgspec")
 OPTIONS = {
     "check": {"--valid", "--test", "--config", "-c", "--set", "-s", "--estimate", "--no-estimate", "--json"},
     "train": {
