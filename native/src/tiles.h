@@ -48,7 +48,13 @@ static void tile_zero(int t) { memset(&tiles[t], 0, sizeof tiles[t]); }
 }
 static void tile_configure(const int* rows) { memcpy(tile_rows, rows, sizeof tile_rows); }
 #else
-#define tile_load(t, from, stride) _tile_loadd(t, from, stride)
+// The intrinsics of gcc before 14 do not say that they read memory: what was written to it before could come too late.
+#define WRITTEN_BEFORE __asm__ volatile("" ::: "memory")
+#define tile_load(t, from, stride)   \
+  do {                               \
+    WRITTEN_BEFORE;                  \
+    _tile_loadd(t, from, stride);    \
+  } while (0)
 #define tile_store(t, to, stride) _tile_stored(t, to, stride)
 #define tile_zero(t) _tile_zero(t)
 #define tile_multiply(sum, left, right) _tile_dpbusd(sum, left, right)
@@ -64,6 +70,7 @@ static void tile_configure(const int* rows) {
     config.width[t] = 64;
     config.rows[t] = uint8_t(rows[t]);
   }
+  __asm__ volatile("" ::"r"(&config) : "memory");  // as above
   _tile_loadconfig(&config);
 }
 #endif
