@@ -213,10 +213,10 @@ class Mapped:
             self._view = source.mapped()
         self._path, self._sha256 = path, ""
         self._start = len(self._view) - max((entry.end for entry in self.header.entries), default=0)
-        self._reading = threading.Thread(target=self._read, daemon=True)
-        self._reading.start()
+        self._hashing = threading.Thread(target=self._hash, daemon=True)
+        self._hashing.start()
 
-    def _read(self) -> None:
+    def _hash(self) -> None:
         self._sha256 = hashlib.sha256(self._view[self._start :]).hexdigest()
 
     def arrays(self, expected: Mapping[str, Spec]) -> dict[str, Array]:
@@ -234,7 +234,7 @@ class Mapped:
             raise FolderError(
                 f"{shown(path)} cannot be mapped: its tensors do not begin at multiples of {ALIGNMENT} bytes"
             )
-        self._reading.join()
+        self._hashing.join()
         if self._sha256 != self.header.sha256:
             raise _wrong_digest(path)
         arrays = {}
