@@ -12,31 +12,29 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-from msgspec.structs import replace
 
 from dragoman import config as configuration
 from dragoman.config import Config
 from dragoman.data.corpus import open_corpus
-from dragoman.engine.loading import read_tokenizers, source_limit
-from dragoman.engine.torch_backend import TorchBackend
-from dragoman.engine.translator import Translator
+from dragoman.engine.loading import read_tokenizers
 from dragoman.evaluate.metrics import corpus_scores
 from dragoman.model.build import build, named_weights
+from dragoman.model.families import EncoderDecoder
 from dragoman.store import checkpoint
 from dragoman.store.average import average
 from dragoman.store.checkpoint import Checkpoint
 from dragoman.store.folder import ModelFolder
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.train import validation
 
 
-def translator(config: Config, src: Tokenizer, tgt: Tokenizer, paths: list[Path]) -> Translator:
-    """A greedy translator with the mean of some weights."""
+def mean_of(config: Config, src: Tokenizer, tgt: Tokenizer, paths: list[Path]) -> EncoderDecoder:
+    """A model with the mean of some weights."""
     model = build(config.model, src.vocab_size, tgt.vocab_size).eval()
     weights = named_weights(model)
     for name, array in average(paths).items():
         weights[name].copy_(torch.from_numpy(array))
-    greedy = replace(config.search, beam_size=1, n_best=1, sample=False)
-    return Translator(src, tgt, TorchBackend(model, len(tgt.vocab)), greedy, source_limit(config))
+    return model
 
 
 def contenders(found: list[Checkpoint]) -> dict[str, list[Path]]:
@@ -61,7 +59,8 @@ def main() -> None:
     pairs = list(islice(open_corpus(options.valid), options.limit))
     found = [each for each in checkpoint.scan(folder.checkpoints) if isinstance(each, Checkpoint)]
     for name, paths in contenders(found).items():
-        texts = translator(config, src, tgt, paths).translate([pair.src for pair in pairs])
+        model = mean_of(config, src, tgt, paths)
+        texts = validation.translator(model, src, tgt, config).translate([pair.src for pair in pairs])
         bleu, chrf = corpus_scores(texts, [pair.tgt for pair in pairs], config.text.tgt_lang)
         facts = {"weights": name, "step": found[0].step, "pairs": len(pairs), "bleu": bleu, "chrf": chrf}
         print(json.dumps(facts), flush=True)  # noqa: T201
