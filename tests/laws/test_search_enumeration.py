@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from dragoman.config import SearchConfig
 from dragoman.search.beam import beam_search
@@ -29,13 +30,12 @@ def assert_found(
     n_best: int,
     expected: list[Output],
 ) -> None:
-    settings = settings.model_copy(
-        update={
-            "beam_size": beam_size,
-            "n_best": n_best,
-            "no_repeat_ngram": rules.no_repeat_ngram,
-            "suppress": rules.suppress,
-        }
+    settings = structs.replace(
+        settings,
+        beam_size=beam_size,
+        n_best=n_best,
+        no_repeat_ngram=rules.no_repeat_ngram,
+        suppress=rules.suppress,
     )
     request = SourceRequest(source, rules.prefix, rules.max_length, rules.min_length)
     [(index, found)] = beam_search(ToyStepper(model), [request], settings, slots=1)

@@ -88,9 +88,7 @@ def test_n_best_is_nested(alpha: float, norm: str) -> None:
     requests = [SourceRequest(source, max_length=14) for source in SOURCES[1:13]]
     longest = None
     for n_best in range(6, 0, -1):
-        settings = SETTINGS.model_copy(
-            update={"beam_size": 6, "n_best": n_best, "length_penalty": alpha, "length_norm": norm}
-        )
+        settings = replace(SETTINGS, beam_size=6, n_best=n_best, length_penalty=alpha, length_norm=norm)
         answers = by_index(beam_search(ToyStepper(MODEL), requests, settings, slots=5))
         longest = longest or answers
         assert answers == {index: found[:n_best] for index, found in longest.items()}
