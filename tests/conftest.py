@@ -5,6 +5,7 @@ tests run: ``--jaxtyping-packages`` in ``pyproject.toml`` hooks into their impor
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,9 +23,14 @@ settings.register_profile("dragoman", deadline=None, derandomize=True, print_blo
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Numbers are the same to the last digit only with the same number of threads."""
+    """Numbers are the same to the last digit only with the same number of threads.
+
+    Children inherit signals that are ignored, as they are under `nohup` or in the background of a script.
+    """
     torch.set_num_threads(1)
     settings.load_profile("dragoman")
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
