@@ -48,7 +48,7 @@ static void tile_zero(int t) { memset(&tiles[t], 0, sizeof tiles[t]); }
 }
 static void tile_configure(const int* rows) { memcpy(tile_rows, rows, sizeof tile_rows); }
 #else
-// The intrinsics of gcc before 14 do not say that they read memory: what was written to it before could come too late.
+// The intrinsics of gcc 12 do not say that they read memory: what was written to it before could come too late.
 #define WRITTEN_BEFORE __asm__ volatile("" ::: "memory")
 #define tile_load(t, from, stride)   \
   do {                               \

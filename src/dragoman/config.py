@@ -196,6 +196,7 @@ class Config(Section, frozen=True):
 
 
 DEFAULTS = Config()
+"""What one gets without a word."""
 
 KINDS = {
     "`int`": "a whole number",
@@ -352,6 +353,7 @@ def _explain(fault: str, layers: Mapping[str, Mapping[str, Any]]) -> str:
     if what.startswith("Invalid enum"):
         choices = get_args(type(getattr(DEFAULTS, section)).__annotations__[key])
         what = f"expected {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
+    what = what.partition(", got `")[0]
     for kind, words in KINDS.items():
-        what = what.partition(", got `")[0].replace(kind, words)
+        what = what.replace(kind, words)
     return f"{section}.{key}={reprlib.repr(layers[section][key])}: {what[0].lower()}{what[1:]}"
