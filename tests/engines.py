@@ -8,7 +8,7 @@ from dragoman.config import ModelConfig
 from dragoman.engine.library import open_library
 from dragoman.engine.native_backend import NativeBackend
 from dragoman.engine.native_model import NativeModel
-from dragoman.engine.packing import pack, with_positions
+from dragoman.engine.packing import pack, position_tables
 from dragoman.errors import EngineError
 from dragoman.model.build import named_weights
 from dragoman.model.families import EncoderDecoder
@@ -37,5 +37,6 @@ def native_of(
     weights = {name: tensor.numpy() for name, tensor in named_weights(model).items()}
     src_vocab = model.src_embedding.token.weight.shape[0]
     tgt_vocab = model.output.out_features
-    arrays, positions = with_positions(pack(weights, config, tgt_vocab, precise), config, rows)
+    tables, positions = position_tables(config, rows)
+    arrays = {**pack(weights, config, tgt_vocab, precise), **tables}
     return NativeBackend(NativeModel(arrays, config, src_vocab, tgt_vocab, pieces, positions), threads)

@@ -2,7 +2,6 @@
 
 import io
 import os
-import platform
 import sys
 from pathlib import Path
 from typing import Annotated, cast
@@ -67,7 +66,7 @@ def run() -> None:
     Its exit code: 0 done, 1 not fit to train on, 2 bad input, 130 and 143 stopped by a signal, 141 nobody reads.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    if platform.machine() == "x86_64":  # numpy's BLAS, which nothing here uses, starts threads; elsewhere it is torch's
+    if os.uname().machine == "x86_64":  # numpy's BLAS, which nothing here uses, starts threads; elsewhere it is torch's
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -12,12 +12,12 @@ from dragoman.config import Config
 from dragoman.engine.matrices import matrices, weight_specs
 from dragoman.engine.native_backend import NativeBackend
 from dragoman.engine.native_model import NativeModel
-from dragoman.engine.packing import LARGEST, pack, specs, with_positions
+from dragoman.engine.packing import LARGEST, pack, position_tables, specs
 from dragoman.errors import FolderError, ShapeError
 from dragoman.store import files, records, tensors
 from dragoman.store.files import shown
 from dragoman.store.folder import ModelFolder
-from dragoman.store.tensors import Array, Header, Mapped
+from dragoman.store.tensors import Array, Header, Mapped, Spec
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,18 @@ def load_native(folder: ModelFolder, sizes: Sizes, threads: int, engine: Mapped 
         EngineError: there is no engine, or it refuses the model.
         FolderError: a file is damaged, or the quantized weights were made from others than the folder's.
     """
-    if engine:
-        return to_backend(map_engine(folder, sizes, engine), sizes, threads)
-    return to_backend(pack(read_weights(folder, sizes), sizes.config.model, sizes.tgt_vocab), sizes, threads)
+    if not engine:
+        return to_backend(pack(read_weights(folder, sizes), sizes.config.model, sizes.tgt_vocab), sizes, threads)
+    expected = _engine_specs(folder, sizes, engine)
+    engine.check(expected)
+    tables, positions = position_tables(sizes.config.model, sizes.positions)  # while the digest is being computed
+    return _backend({**engine.arrays(expected), **tables}, sizes, positions, threads)
 
 
 def to_backend(arrays: Mapping[str, Array], sizes: Sizes, threads: int) -> NativeBackend:
     """A model of packed arrays; see :func:`dragoman.engine.packing.pack`."""
-    complete, positions = with_positions(arrays, sizes.config.model, sizes.positions)
-    model = NativeModel(complete, sizes.config.model, sizes.src_vocab, sizes.tgt_vocab, sizes.pieces, positions)
-    return NativeBackend(model, threads)
+    tables, positions = position_tables(sizes.config.model, sizes.positions)
+    return _backend({**arrays, **tables}, sizes, positions, threads)
 
 
 def read_weights(folder: ModelFolder, sizes: Sizes) -> dict[str, Array]:
@@ -84,12 +86,15 @@ def map_engine(folder: ModelFolder, sizes: Sizes, engine: Mapped) -> dict[str, A
     Raises:
         FolderError: the file is damaged, does not fit the configuration, or was made from other weights.
     """
+    return engine.arrays(_engine_specs(folder, sizes, engine))
+
+
+def _engine_specs(folder: ModelFolder, sizes: Sizes, engine: Mapped) -> dict[str, Spec]:
     _check_vocabularies(sizes)
     precise = read_precise(folder, engine.header)
     if not set(precise) <= set(sizes.matrices):
         raise FolderError(f"{shown(folder.engine)} does not fit the configuration: it keeps a matrix that there is not")
-    expected = specs(sizes.config.model, sizes.src_vocab, sizes.tgt_vocab, precise)
-    return engine.arrays(expected)
+    return specs(sizes.config.model, sizes.src_vocab, sizes.tgt_vocab, precise)
 
 
 def read_precise(folder: ModelFolder, engine: Header) -> tuple[str, ...]:
@@ -126,6 +131,11 @@ def write_engine(
     with files.explained("delete", folder.bench):
         folder.bench.unlink(missing_ok=True)
     files.write_atomic_chunks(folder.engine, tensors.encode_arrays(arrays, metadata))
+
+
+def _backend(arrays: Mapping[str, Array], sizes: Sizes, positions: int, threads: int) -> NativeBackend:
+    model = NativeModel(arrays, sizes.config.model, sizes.src_vocab, sizes.tgt_vocab, sizes.pieces, positions)
+    return NativeBackend(model, threads)
 
 
 def _check_vocabularies(sizes: Sizes) -> None:

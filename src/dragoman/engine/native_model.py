@@ -28,10 +28,10 @@ class NativeModel:
     """A handle of the engine, freed when nobody holds this object any more.
 
     Args:
-        arrays: see :func:`dragoman.engine.packing.pack` and ``with_positions``; kept, and never to be changed.
+        arrays: see :func:`dragoman.engine.packing.pack` and ``position_tables``; kept, and never to be changed.
         src_vocab, tgt_vocab: sizes of the vocabularies as the model has them.
         pieces: target ids that a tokenizer knows.
-        positions: what ``with_positions`` told.
+        positions: what ``position_tables`` told.
 
     Raises:
         EngineError: there is no engine, or it refuses the sizes.

@@ -46,7 +46,7 @@ def pack(
 
     Of each matrix ``<name>.weights``, ``.bias`` (but for the output), and ``.scales`` and ``.sums`` where it is int8;
     of each norm ``<name>.gamma`` and ``.beta``; ``src_embedding`` and ``tgt_embedding`` (only where it is another), and
-    ``src_positions`` and ``tgt_positions`` where they are learned; see :func:`with_positions` for the others.
+    ``src_positions`` and ``tgt_positions`` where they are learned; see :func:`position_tables` for the others.
 
     Args:
         weights: of ``model.safetensors``, all in float32.
@@ -110,18 +110,18 @@ def specs(
     return found
 
 
-def with_positions(arrays: Mapping[str, Array], config: ModelConfig, rows: int) -> tuple[dict[str, Array], int]:
-    """``arrays`` with a table of positions for either side, and how many positions these know.
+def position_tables(config: ModelConfig, rows: int) -> tuple[dict[str, Array], int]:
+    """What :func:`pack` does not give of the positions of either side, and how many positions the model knows.
 
     Sinusoids are computed rather than stored, for ``rows`` positions; a learned table has the rows it has.
     """
     if config.positions == "learned":
-        return dict(arrays), config.max_positions
+        return {}, config.max_positions
     table = np.empty((rows, config.d_model), np.float32)
     for first in range(0, rows, BLOCK):  # sinusoids take several times the memory of what they give
         part = table[first : first + BLOCK]
         part[:] = sinusoids(len(part), config.d_model, config.positions, first)
-    return {**arrays, "src_positions": table, "tgt_positions": table}, rows
+    return {"src_positions": table, "tgt_positions": table}, rows
 
 
 def sinusoids(rows: int, d_model: int, layout: str, first: int = 0) -> NDArray[np.float64]:

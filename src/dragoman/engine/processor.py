@@ -1,7 +1,6 @@
 """The processor this runs on, as far as speed depends on it."""
 
 import os
-import platform
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +26,14 @@ def look(cpuinfo: Path = CPUINFO) -> Processor:
     except OSError:
         lines = []
     facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
-    name = facts.get("model name") or platform.processor() or platform.machine()
-    return Processor(name, _usable(), frozenset(facts.get("flags", facts.get("Features", "")).split()))
+    flags = facts.get("flags", facts.get("Features", ""))
+    return Processor(facts.get("model name") or _machine(), _usable(), frozenset(flags.split()))
+
+
+def _machine() -> str:
+    import platform
+
+    return platform.processor() or platform.machine()
 
 
 def _usable() -> int:

@@ -26,7 +26,7 @@ class Draws(Generic[S]):
     rows: Rows = field(default_factory=Rows.empty)
     numbers: tuple[int, ...] = ()
     "Of each row, the number of the sample within its sentence."
-    dice: tuple[np.random.Generator, ...] = ()
+    dice: "tuple[np.random.Generator, ...]" = ()  # in quotes, since numpy imports its dice only when asked for them
     "Of each row; its t-th number decides the row's t-th token."
     state: S | None = None
 
@@ -172,7 +172,7 @@ def _by_number(samples: Iterable[tuple[int, Hypothesis]]) -> list[Hypothesis]:
     return [hypothesis for _, hypothesis in sorted(samples, key=lambda numbered: numbered[0])]
 
 
-def _dice(seed: int, key: int, number: int) -> np.random.Generator:
+def _dice(seed: int, key: int, number: int) -> "np.random.Generator":
     stream = np.array([0, 0, 0, number], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(counter=stream, key=np.array([seed, key], dtype=np.uint64)))
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from dragoman.errors import FolderError
-from dragoman.store import checkpoint, files, records, tensors
+from dragoman.store import files, records, tensors
 from dragoman.store.files import shown
 
 if TYPE_CHECKING:
@@ -166,6 +166,8 @@ class ModelFolder:
 
     def clean_leftovers(self) -> None:
         """Delete what killed processes left half written; to be called by whoever holds the lock, before it writes."""
+        from dragoman.store import checkpoint
+
         for path in (self.root, self.training, self.corpus):
             files.clean_leftovers(path)
         checkpoint.clean(self.checkpoints)

@@ -219,21 +219,30 @@ class Mapped:
     def _hash(self) -> None:
         self._sha256 = hashlib.sha256(self._view[self._start :]).hexdigest()
 
-    def arrays(self, expected: Mapping[str, Spec]) -> dict[str, Array]:
-        """All arrays; header, SHA-256 and values are checked.
+    def check(self, expected: Mapping[str, Spec]) -> None:
+        """Names, shapes and dtypes, for which no byte of a tensor is read.
 
         Args:
             expected: as in `read_tensors`; each tensor must have a multiple of 64 bytes, so that all are aligned.
 
         Raises:
-            FolderError: as `read_tensors`; or a tensor does not begin at a multiple of 64 bytes.
+            FolderError: the file does not hold exactly ``expected``, or a tensor does not begin at a multiple of 64
+                bytes.
         """
-        path, start = self._path, self._start
-        _check_expected(self.header.specs, expected, path)
-        if any((start + entry.begin) % ALIGNMENT for entry in self.header.entries):
+        _check_expected(self.header.specs, expected, self._path)
+        if any((self._start + entry.begin) % ALIGNMENT for entry in self.header.entries):
             raise FolderError(
-                f"{shown(path)} cannot be mapped: its tensors do not begin at multiples of {ALIGNMENT} bytes"
+                f"{shown(self._path)} cannot be mapped: its tensors do not begin at multiples of {ALIGNMENT} bytes"
             )
+
+    def arrays(self, expected: Mapping[str, Spec]) -> dict[str, Array]:
+        """All arrays, after `check`; SHA-256 and values are checked too.
+
+        Raises:
+            FolderError: as `check` and `read_tensors`.
+        """
+        self.check(expected)
+        path, start = self._path, self._start
         self._hashing.join()
         if self._sha256 != self.header.sha256:
             raise _wrong_digest(path)

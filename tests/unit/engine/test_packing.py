@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dragoman.config import ModelConfig
 from dragoman.engine.matrices import Matrix, matrices, norms, up, weight_specs, widened
-from dragoman.engine.packing import pack, pack_matrix, quantize, sinusoids, specs, with_positions
+from dragoman.engine.packing import pack, pack_matrix, position_tables, quantize, sinusoids, specs
 from dragoman.model import positions
 from dragoman.model.build import build, named_weights
 from dragoman.model.families import EncoderDecoder
@@ -178,12 +178,11 @@ def test_sinusoids_are_the_model_s_to_the_bit(layout: str, d_model: int) -> None
 def test_positions_are_computed_or_learned() -> None:
     config = toy_config(positions="learned")
     arrays = pack(weights_of(toy_model(torch.float32, positions="learned")), config, VOCAB)
-    complete, rows = with_positions(arrays, config, 1000)
-    assert rows == config.max_positions
-    assert complete["src_positions"].shape[0] == up(rows, 16)
-    complete, rows = with_positions({}, toy_config(), 77)
-    assert complete["src_positions"] is complete["tgt_positions"]
-    assert complete["src_positions"].shape == (rows, 8) == (77, 8)
+    assert position_tables(config, 1000) == ({}, config.max_positions)
+    assert arrays["src_positions"].shape[0] == up(config.max_positions, 16)
+    tables, rows = position_tables(toy_config(), 77)
+    assert tables["src_positions"] is tables["tgt_positions"]
+    assert tables["src_positions"].shape == (rows, 8) == (77, 8)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -192,7 +191,7 @@ def test_many_positions_take_the_memory_of_their_table(layout: str) -> None:
     wanted = sinusoids(count, 64, layout).astype(np.float32)
     tracemalloc.start()
     try:
-        found = with_positions({}, config, count)[0]["src_positions"]
+        found = position_tables(config, count)[0]["src_positions"]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
