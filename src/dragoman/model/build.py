@@ -8,6 +8,7 @@ from dragoman.errors import ShapeError
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.embedding import InputEmbedding, TokenEmbedding
 from dragoman.model.families import EncoderDecoder
+from dragoman.model.feedforward import FeedForward
 from dragoman.model.layers import DecoderLayer, EncoderLayer
 from dragoman.model.positions import LearnedPositions, SinusoidalPositions
 from dragoman.model.stacks import Decoder, Encoder
@@ -48,6 +49,11 @@ def initialize(model: EncoderDecoder, seed: int) -> None:
     Matrices: Xavier/Glorot uniform, as in the paper's own code (keys and values are two matrices in one, and are drawn
     as two). Token embeddings: normal with variance 1/d_model, so that they leave the scaling by sqrt(d_model) with
     variance 1; learned positions, which are not scaled, with the same. Biases 0, norms 1.
+
+    In a post-norm stack of N layers the matrices of values, of attention's output and of the feed-forward network are
+    multiplied by (12 N)^(-1/4): it begins near the identity, as a pre-norm stack does, and attention to the source is
+    learned several times sooner (docs/log.md). The factor is DeepNet's (Wang et al. 2022, for decoders), whose scaled
+    residual connections we leave out.
     """
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():
@@ -66,6 +72,9 @@ def initialize(model: EncoderDecoder, seed: int) -> None:
                 nn.init.zeros_(module.bias)
             if id(module.weight) not in drawn:
                 nn.init.xavier_uniform_(module.weight, generator=generator)
+    for stack in (model.encoder, model.decoder):
+        if isinstance(stack.norm, nn.Identity):
+            _shrink(stack, (12 * len(stack.layers)) ** -0.25)
 
 
 def named_weights(model: EncoderDecoder) -> dict[str, Tensor]:
@@ -84,6 +93,20 @@ def _drawn_weights(model: EncoderDecoder) -> list[Tensor]:
         elif isinstance(module, MultiHeadAttention):
             drawn.append(module.key_value.weight)
     return drawn
+
+
+def _shrink(stack: nn.Module, factor: float) -> None:
+    with torch.no_grad():
+        for module in stack.modules():
+            if isinstance(module, MultiHeadAttention):
+                _, values = module.key_value.weight.chunk(2)
+                scaled = [values, module.output.weight]
+            elif isinstance(module, FeedForward):
+                scaled = [module.inner.weight, module.outer.weight]
+            else:
+                continue
+            for weight in scaled:
+                weight.mul_(factor)
 
 
 def _positions(config: ModelConfig) -> nn.Module:

@@ -152,6 +152,21 @@ def test_initial_spread(tied: str, activation: str) -> None:
             assert float(weight.abs().max()) > 3 / 8, name
 
 
+def test_post_norm_starts_near_the_identity() -> None:
+    """Values, attention's output and the feed-forward network are smaller by the fourth root of 12 N."""
+    sizes = {"num_encoder_layers": 2, "num_decoder_layers": 4}
+    pre, post = (named_weights(middle_sized(3, norm_first=first, **sizes)) for first in (True, False))
+    for name, weight in post.items():
+        factor = (12 * (2 if name.startswith("encoder") else 4)) ** -0.25
+        if name.endswith("key_value.weight"):
+            wanted = torch.cat([pre[name].chunk(2)[0], pre[name].chunk(2)[1] * factor])
+        elif name.endswith(("attention.output.weight", "inner.weight", "outer.weight")):
+            wanted = pre[name] * factor
+        else:
+            wanted = pre[name]
+        torch.testing.assert_close(weight, wanted, rtol=1e-6, atol=0)
+
+
 def test_the_seed_alone_decides() -> None:
     """Also not what the memory held before, nor the state of PyTorch's own generator."""
     torch.manual_seed(1)
