@@ -14,6 +14,7 @@ from dragoman.data.corpus import open_corpus
 from dragoman.store.folder import ModelFolder
 from dragoman.train.clock import Clock
 from dragoman.train.prepare import Plan, Prepared, Sources, prepare
+from dragoman.train.start import Start
 from dragoman.train.watcher import Progress, Validation
 
 TINY: dict[str, Any] = {
@@ -107,11 +108,13 @@ def prepared_in(
     valid: Sequence[Path] | None = None,
     watcher: Silent | None = None,
     plan: Plan | None = None,
+    start: Path | None = None,
     **values: Any,
 ) -> Prepared:
     """A folder ready for `Loop`; a value of None leaves to others what `TINY` would say."""
     wanted = {key: value for key, value in {**TINY, **values}.items() if value is not None}
-    sources = Sources(open_corpus(train), open_corpus(valid) if valid else None)
+    begun = Start.open(start) if start else None
+    sources = Sources(open_corpus(train), open_corpus(valid) if valid else None, start=begun)
     layers = [read_setting(setting) for setting in settings(**wanted) if setting != "--set"]
     return prepare(ModelFolder.create(root), sources, layers, watcher or Silent(), plan)
 

@@ -20,7 +20,7 @@ OPTIONS = {
     "check": {"--valid", "--test", "--config", "-c", "--set", "-s", "--estimate", "--no-estimate", "--json"},
     "train": {
         *("--out", "-o", "--valid", "--config", "-c", "--set", "-s", "--licence", "--accept-changed-data"),
-        *("--budget", "--epochs", "--steps", "--explain"),
+        *("--budget", "--epochs", "--steps", "--explain", "--from"),
     },
     "watch": {"--port"},
     "translate": {

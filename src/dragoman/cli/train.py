@@ -31,6 +31,9 @@ def train(
             "--valid", help="Validation files, one or two, after the corpus. Without them some pairs are put aside."
         ),
     ] = None,
+    start: Annotated[
+        Path | None, typer.Option("--from", metavar="MODEL", help="Begin with this model's vocabulary and weights.")
+    ] = None,
     config: Recipe = None,
     settings: Settings = None,
     licence: Annotated[str, typer.Option("--licence", help="Licence of data and model, for the model card.")] = "",
@@ -59,6 +62,7 @@ def train(
     from dragoman.train.loop import run
     from dragoman.train.placement import require
     from dragoman.train.prepare import Sources, prepare
+    from dragoman.train.start import Start
     from dragoman.train.watcher import Unwatched
     from dragoman.train.workers import joined
 
@@ -69,6 +73,7 @@ def train(
             training_corpus(files, valid or [], skip_invalid),
             open_corpus(valid, skip_invalid=skip_invalid) if valid else None,
             accept_changed_data,
+            Start.open(start) if start else None,
         )
 
     if explain:
@@ -134,7 +139,8 @@ def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]", length: s
         basis: Layer = load(begun).to_dict()
     else:
         report = examine(sources.train, sources.valid)
-        basis = for_corpus(CorpusSize(report.train.pairs, report.train.tgt.mean_length))
+        size = CorpusSize(report.train.pairs, report.train.tgt.mean_length)
+        basis = merge([for_corpus(size), *([sources.start.layer] if sources.start else [])]).to_dict()
     if os.environ.get("RANK", "0") == "0":
         for line in explain(merge([basis, *wanted]), int(os.environ.get("WORLD_SIZE", "1")), length):
             warn(line)

@@ -10,7 +10,7 @@
       README.md              the model card
       provenance.json        where data and weights come from
       report.json  journal.jsonl  curve.png
-      training/              only needed to resume: lock, corpus/, checkpoints/
+      training/              only needed to resume: lock, corpus/, checkpoints/, start.safetensors
 
 A folder without ``training/`` is complete; copy it anywhere.
 """
@@ -115,6 +115,11 @@ class ModelFolder:
     def checkpoints(self) -> Path:
         """See `checkpoint.save`."""
         return self.training / "checkpoints"
+
+    @property
+    def start(self) -> Path:
+        """The weights of another model that a training was begun with."""
+        return self.training / "start.safetensors"
 
     def tokenizers(self, shared: bool) -> tuple[Path, ...]:
         """The tokenizer of both sides, or those of source and target."""

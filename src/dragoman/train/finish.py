@@ -39,6 +39,8 @@ def _facts(prepared: Prepared, outcome: Outcome, licence: str) -> CardFacts:
         "updates": counters.step,
         "source and target pieces seen": counters.tokens,
     }
+    if "start" in provenance:
+        sizes["begun with"] = provenance["start"]["model"]
     return CardFacts(
         name,
         __version__,

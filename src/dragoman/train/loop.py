@@ -30,7 +30,7 @@ from dragoman.train.prepare import Prepared, longest_side
 from dragoman.train.saving import Attempts
 from dragoman.train.schedule import learning_rate
 from dragoman.train.shortage import Fitted, within_memory
-from dragoman.train.state import Counters, Training, begin, contents, read_counters, restore
+from dragoman.train.state import Counters, Training, begin, begin_with, contents, read_counters, restore
 from dragoman.train.step import Gradient, Place
 from dragoman.train.watcher import Progress, Validation, Watcher
 from dragoman.train.workers import Workers
@@ -138,7 +138,8 @@ class Loop:
                     f"every checkpoint in {self.prepared.folder.checkpoints} is damaged"
                     f" ({', '.join(bad.path.name for bad in damaged)}); restore one, or train into a new folder"
                 )
-            return fresh
+            start = self.prepared.folder.start
+            return begin_with(fresh, start) if start.exists() else fresh
         self.watcher.message(f"resuming after update {found.step:,}")
         return restore(fresh, found, self.prepared.identity)
 

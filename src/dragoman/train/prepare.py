@@ -28,6 +28,7 @@ from dragoman.train import board, packed, presets
 from dragoman.train.curve import can_draw
 from dragoman.train.memory import return_freed_memory
 from dragoman.train.presets import CorpusSize
+from dragoman.train.start import Start
 from dragoman.train.step import Reader
 from dragoman.train.validation import ValidationSet
 from dragoman.train.watcher import Watcher
@@ -90,6 +91,8 @@ class Sources:
     train: Corpus
     valid: Corpus | None
     accept_changed_data: bool = False
+    start: Start | None = None
+    "The model that a new training begins with, instead of a vocabulary of its own and random weights."
 
 
 def prepare(
@@ -120,6 +123,7 @@ def prepare(
     fingerprints = _fingerprints(sources)
     if folder.config.exists():
         _check_data(folder, fingerprints, sources.accept_changed_data)
+        _check_start(folder, sources.start)
         begun = _open(folder, configuration.load(folder.config))
         wanted = [*([plan.resume(begun, watcher)] if plan else []), *layers]
         _check_layers(begun, wanted)
@@ -156,11 +160,17 @@ def _make(
         watcher.message(f"no --valid given: {aside} for validation")
     src_lang, tgt_lang = languages(sources.train.paths)
     told = {"text": {"src_lang": src_lang, "tgt_lang": tgt_lang}}
-    config = configuration.merge([presets.for_corpus(size), told, *layers])
+    start = sources.start
+    config = configuration.merge([presets.for_corpus(size), told, *([start.layer] if start else []), *layers])
     packed.require(config)
-    watcher.message(f"learning a vocabulary of {config.text.vocab_size} pieces from {size.pairs:,} pairs")
-    src, tgt = _learn(config, _sample(sources.train, size, every))
-    return_freed_memory()
+    if start:
+        start.check(config)
+        src, tgt = start.tokenizers()
+        start.copy_weights(folder.start)
+    else:
+        watcher.message(f"learning a vocabulary of {config.text.vocab_size} pieces from {size.pairs:,} pairs")
+        src, tgt = _learn(config, _sample(sources.train, size, every))
+        return_freed_memory()
     for path, tokenizer in zip(folder.tokenizers(config.text.shared), (src, tgt), strict=False):
         files.write_atomic(path, tokenizer.to_json().encode())
     validation = _validation_pairs(sources, every, config.train.validate_limit)
@@ -182,6 +192,7 @@ def _make(
         "data": fingerprints,
         "pairs": {"read": size.pairs, "held_out_every": every, "validation": len(validation), **counts},
         "skipped": dict(sources.train.skipped.counts),
+        **({"start": start.facts} if start else {}),
     }
     files.write_atomic(folder.provenance, records.encode(provenance))
     return config
@@ -256,6 +267,16 @@ def _check_data(folder: ModelFolder, fingerprints: dict[str, Any], accept_change
         raise DataError(
             f"the data are not those that {folder.root} was begun with; give the same files, train into a new folder,"
             " or pass --accept-changed-data to go on with the data read then"
+        )
+
+
+def _check_start(folder: ModelFolder, start: Start | None) -> None:
+    before = records.read(folder.provenance).get("start", {})
+    if start and start.facts["weights_sha256"] != before.get("weights_sha256"):
+        began = f"with {before['model']}" if before else "with random weights"
+        raise FolderError(
+            f"{folder.root} was begun {began}, not with the model that is now in {start.folder.root}; leave --from out"
+            " to go on, or train into a new folder"
         )
 
 

@@ -1,6 +1,7 @@
 """Everything a training is at one instant, into a checkpoint and back."""
 
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -77,6 +78,17 @@ def begin(config: Config, src_vocab: int, tgt_vocab: int) -> Training:
     return Training(model.train(), average.eval(), build_optimizer(model, config.train), Counters())
 
 
+def begin_with(training: Training, weights: Path) -> Training:
+    """``training`` with the weights of another model in that file.
+
+    Raises:
+        FolderError: the file is damaged or of another shape.
+    """
+    for model in (training.model, training.average):
+        _fill(model, weights)
+    return training
+
+
 def contents(training: Training, identity: dict[str, str]) -> dict[str, Chunks]:
     """The files of a checkpoint; ``identity`` says which configuration and data it belongs to."""
     return {
@@ -122,6 +134,10 @@ def _check_identity(state: Any, checkpoint: Checkpoint, identity: dict[str, str]
 
 
 def _copy(model: EncoderDecoder, checkpoint: Checkpoint, name: str) -> None:
+    _fill(model, checkpoint.file(name))
+
+
+def _fill(model: EncoderDecoder, path: Path) -> None:
     weights = named_weights(model)
-    for key, tensor in tensors.read_tensors(checkpoint.file(name), tensors.specs(weights)).items():
+    for key, tensor in tensors.read_tensors(path, tensors.specs(weights)).items():
         weights[key].copy_(tensor)
