@@ -10,7 +10,7 @@ from dragoman.model.build import build, initialize, named_weights
 from dragoman.model.families import EncoderDecoder
 from dragoman.store.folder import ModelFolder
 from dragoman.text.tokenizer import EOS
-from toys import toy_tokenizer
+from toys import enliven, toy_tokenizer
 
 PIECES = 320
 """Of the tokenizer; 259 of them are bytes and special ones."""
@@ -35,6 +35,7 @@ def random_model(config: Config, seed: int = 1) -> EncoderDecoder:
     vocab = toy_tokenizer(PIECES).vocab_size
     model = build(config.model, vocab, vocab)
     initialize(model, seed)
+    enliven(model)
     with torch.no_grad():
         model.output.weight *= 3.0
         model.output.weight[EOS] *= 2.0

@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any
 
 import torch
+from torch import nn
 
 from dragoman.config import ModelConfig
 from dragoman.model.build import build, initialize
@@ -42,10 +43,23 @@ def toy_config(**changes: Any) -> ModelConfig:
     return ModelConfig(**{**sizes, "dropout": 0.0, "max_positions": 40, **changes})
 
 
+def enliven(model: EncoderDecoder) -> None:
+    """Undo what `initialize` makes smaller in post-norm stacks: random weights shall answer to what they read."""
+    with torch.no_grad():
+        for stack in (model.encoder, model.decoder):
+            grown = (12 * len(stack.layers)) ** 0.25 if isinstance(stack.norm, nn.Identity) else 1.0
+            for name, weight in stack.named_parameters():
+                if name.endswith(("attention.output.weight", "inner.weight", "outer.weight")):
+                    weight.mul_(grown)
+                elif name.endswith("key_value.weight"):
+                    weight.chunk(2)[1].mul_(grown)
+
+
 def toy_model(dtype: torch.dtype = torch.float64, seed: int = 1, **changes: Any) -> EncoderDecoder:
     """A model in evaluation mode whose every number, biases and norms too, is random."""
     model = build(toy_config(**changes), VOCAB, VOCAB).to(dtype)
     initialize(model, seed)
+    enliven(model)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
