@@ -163,6 +163,8 @@ def _make(
     start = sources.start
     config = configuration.merge([presets.for_corpus(size), told, *([start.layer] if start else []), *layers])
     packed.require(config)
+    with files.explained("delete", folder.start):  # of an earlier attempt that did not come far
+        folder.start.unlink(missing_ok=True)
     if start:
         start.check(config)
         src, tgt = start.tokenizers()

@@ -103,6 +103,14 @@ def test_damaged_weights_are_refused(old: Path, tmp_path: Path) -> None:
         prepared_in(tmp_path / "new", corpus(tmp_path, 60), start=old)
 
 
+def test_an_attempt_that_did_not_come_far_leaves_nothing(old: Path, tmp_path: Path) -> None:
+    """Killed while it prepared, and then begun without the other model: the weights are random ones."""
+    files = corpus(tmp_path, 60)
+    prepared_in(tmp_path / "new", files, start=old).folder.config.unlink()
+    first, other = (named_weights(begun(prepared_in(tmp_path / name, files)).model) for name in ("new", "plain"))
+    assert all(torch.equal(first[name], other[name]) for name in first)
+
+
 def test_provenance_names_it(old: Path, tmp_path: Path) -> None:
     prepared = prepared_in(tmp_path / "new", corpus(tmp_path, 60), start=old)
     facts = json.loads(prepared.folder.provenance.read_text(encoding="utf-8"))["start"]
