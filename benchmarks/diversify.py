@@ -4,8 +4,7 @@
 
 TEXT holds train.en and train.LANGUAGE; the models translate from English and into it. DIR gets the same two files with
 three parts each: the corpus, its English with what ``forward`` makes of it, and what ``backward`` makes of the other
-side with that side. No text is added from outside. A model that underfits its corpus learns from that: a translator's
-sentences are easier than people's.
+side with that side. No text is added from outside. What it brought stands in docs/log.md.
 """
 
 import argparse

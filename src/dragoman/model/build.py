@@ -51,8 +51,8 @@ def initialize(model: EncoderDecoder, seed: int) -> None:
     variance 1; learned positions, which are not scaled, with the same. Biases 0, norms 1.
 
     In a post-norm stack of N layers the matrices of values, of attention's output and of the feed-forward network are
-    multiplied by (12 N)^(-1/4): it begins near the identity, as a pre-norm stack does, and attention to the source is
-    learned several times sooner (docs/log.md). The factor is DeepNet's (Wang et al. 2022, for decoders), whose scaled
+    multiplied by (12 N)^(-1/4): it begins near the identity, as a pre-norm stack does, and its first updates bring
+    far more (docs/log.md). The factor is DeepNet's (Wang et al. 2022, for decoders), whose scaled
     residual connections we leave out.
     """
     generator = torch.Generator().manual_seed(seed)
