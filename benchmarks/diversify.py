@@ -16,7 +16,10 @@ from pathlib import Path
 def translated(model: Path, text: Path) -> bytes:
     """What the model makes of every line."""
     command = [sys.executable, "-m", "dragoman", "translate", "--model", str(model), "--file", str(text)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    ran = subprocess.run(command, check=False, stdout=subprocess.PIPE)
+    if ran.returncode:
+        sys.exit(ran.returncode)  # the command has said why
+    return ran.stdout
 
 
 def main() -> None:
