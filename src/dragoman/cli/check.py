@@ -36,7 +36,7 @@ def check(
     others = [open_corpus(paths, skip_invalid=data.skip_invalid) if paths else None for paths in (valid, test)]
     report = examine(train, *others, drop_duplicates=data.drop_duplicates)
     if report.fit_to_train:
-        size = presets.CorpusSize(report.train.pairs, report.train.tgt.mean_length)
+        size = presets.CorpusSize.of(report.train)
         resolved = merge([presets.for_corpus(size), *wanted])
         minutes = None
         if estimate and find_spec("torch") is None:
@@ -44,7 +44,7 @@ def check(
         elif estimate:
             from dragoman.train.estimate import training_minutes
 
-            minutes = training_minutes(resolved)
+            minutes = training_minutes(resolved, size)
         name, vocab_size = presets.preset_name(size), resolved.text.vocab_size
         report = replace(report, preset=name, vocab_size=vocab_size, estimated_minutes=minutes)
     if as_json:

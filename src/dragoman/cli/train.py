@@ -139,8 +139,9 @@ def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]", length: s
         basis: Layer = load(begun).to_dict()
     else:
         report = examine(sources.train, sources.valid)
-        size = CorpusSize(report.train.pairs, report.train.tgt.mean_length)
-        basis = merge([for_corpus(size), *([sources.start.layer] if sources.start else [])]).to_dict()
+        basis = merge(
+            [for_corpus(CorpusSize.of(report.train)), *([sources.start.layer] if sources.start else [])]
+        ).to_dict()
     if os.environ.get("RANK", "0") == "0":
         for line in explain(merge([basis, *wanted]), int(os.environ.get("WORLD_SIZE", "1")), length):
             warn(line)

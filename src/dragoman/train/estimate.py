@@ -4,20 +4,21 @@ import random
 import time
 
 from dragoman.config import Config
-from dragoman.data.batch import collate
+from dragoman.data.batch import Batch, collate
 from dragoman.train.memory import keep_freed_memory
 from dragoman.train.path import choose
+from dragoman.train.presets import CorpusSize
 from dragoman.train.state import begin
 
-LENGTH = 18
-"""Pieces a side of the made-up sentences."""
-
 SAMPLE_TOKENS = 1024
-"""Target pieces of the measured batch, or the configured ones if they are fewer."""
+"""Pieces, of the longer side, of the measured batch, or the configured ones if they are fewer."""
+
+TIMES = 3
+"""The fastest counts; in the first, memory and threads are set up."""
 
 
-def training_minutes(config: Config) -> float:
-    """Minutes that ``config.train.steps`` updates would take: the best of three real updates on made-up sentences.
+def training_minutes(config: Config, size: CorpusSize) -> float:
+    """Minutes that ``config.train.steps`` updates would take, from real ones on made-up sentences of this length.
 
     Validation is not counted; a busy machine takes longer. Costs two to ten seconds.
     """
@@ -25,17 +26,24 @@ def training_minutes(config: Config) -> float:
     vocab = -(-config.text.vocab_size // 8) * 8
     path = choose(begin(config, vocab, vocab), config, lambda _: None)
     tokens = min(SAMPLE_TOKENS, config.data.batch_tokens)
-    batch = collate(_made_up(max(tokens // (LENGTH + 1), 1), vocab))
-    seconds = []
-    for _ in range(3):
+    batch = _made_up(size, tokens, vocab, config.data.max_length)
+    gradients, updates = [], []
+    for _ in range(TIMES):
         started = time.monotonic()
-        path.update(path.gradient([batch], 1), config.train.learning_rate, 1)
-        seconds.append(time.monotonic() - started)
-    updates = config.train.steps * config.train.accumulate
-    return min(seconds) * updates * config.data.batch_tokens / tokens / 60
+        gradient = path.gradient([batch], 1)
+        between = time.monotonic()
+        path.update(gradient, config.train.learning_rate, 1)
+        gradients.append(between - started)
+        updates.append(time.monotonic() - between)
+    passes = config.train.accumulate * config.data.batch_tokens / tokens
+    return config.train.steps * (passes * min(gradients) + min(updates)) / 60
 
 
-def _made_up(count: int, vocab: int) -> list[tuple[list[int], list[int]]]:
+def _made_up(size: CorpusSize, tokens: int, vocab: int, longest: int) -> Batch:
     draws = random.Random(1)
-    sentences = [[draws.randrange(3, vocab) for _ in range(LENGTH)] for _ in range(2 * count)]
-    return list(zip(sentences[::2], sentences[1::2], strict=True))
+    src, tgt = (min(max(round(pieces), 1), longest) for pieces in (size.src, size.tgt))
+
+    def sentence(length: int) -> list[int]:
+        return [draws.randrange(3, vocab) for _ in range(length)]
+
+    return collate([(sentence(src), sentence(tgt)) for _ in range(max(tokens // (max(src, tgt) + 1), 1))])

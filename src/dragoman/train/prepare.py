@@ -33,8 +33,8 @@ from dragoman.train.step import Reader
 from dragoman.train.validation import ValidationSet
 from dragoman.train.watcher import Watcher
 
-SAMPLE_CHARACTERS = 40_000_000
-"""Target characters, from all over the corpus, of which the vocabulary is learned: half a million sentences. More
+SAMPLE_PIECES = 10_000_000
+"""Target pieces, about, from all over the corpus, of which the vocabulary is learned: half a million sentences. More
 hardly change it and cost memory."""
 
 HELD_OUT, SHARE = 1000, 20
@@ -214,7 +214,7 @@ def _examine(folder: ModelFolder, sources: Sources, layers: Sequence[Layer], wat
             raise DataError(what)
         if finding.level == "warning":
             watcher.message(f"warning: {what}")
-    return CorpusSize(report.train.pairs, report.train.tgt.mean_length)
+    return CorpusSize.of(report.train)
 
 
 def free_keys(config: Config) -> set[str]:
@@ -336,7 +336,7 @@ def _check_validation(pairs: list[list[str]], config: Config, src: Tokenizer, tg
 
 def _sample(corpus: Corpus, size: CorpusSize, every: int) -> list[tuple[str, ...]]:
     """Pairs to learn the vocabulary from, spread over the corpus and in random order, so that any part is a sample."""
-    stride = max(1, math.ceil(size.pairs * size.characters / SAMPLE_CHARACTERS))
+    stride = max(1, math.ceil(size.pairs * size.tgt / SAMPLE_PIECES))
     chosen: list[tuple[str, ...]] = list(islice(_training_pairs(corpus, every), 0, None, stride))
     random.Random(len(chosen)).shuffle(chosen)
     return chosen

@@ -1,13 +1,18 @@
 """Defaults that follow the size of the corpus: the user gives no hyper-parameter and gets a good model."""
 
 from dataclasses import dataclass
+from typing import Self
 
 from dragoman.config import PRESETS, Layer
+from dragoman.data.facts import CorpusReport, SideReport
 
 TINY_CORPUS, SMALL_CORPUS, MIDDLE_CORPUS = 12_000, 100_000, 1_000_000
 """Pairs up to which a preset is chosen."""
 
 CHARACTERS_A_PIECE = 4.0
+DENSE, WORTH = ("Han", "Kana", "Hangul"), 3
+"""Scripts whose letters make as many pieces as three letters of others do; measured on Chinese, docs/log.md."""
+
 LEAST_STEPS = 300
 LARGE_READING = 12_000_000
 """Pairs, repetitions counted, that a large corpus is read for; it is read 8 times at most and 3 times at least."""
@@ -19,13 +24,25 @@ class CorpusSize:
 
     pairs: int
     "Sentence pairs."
-    characters: float
-    "Mean length of a target text."
+    src: float
+    "Pieces that a source text will have, about, on average."
+    tgt: float
+    "The same of a target text."
+
+    @classmethod
+    def of(cls, corpus: CorpusReport) -> Self:
+        """The size of a corpus that was looked at."""
+        return cls(corpus.pairs, _pieces(corpus.src), _pieces(corpus.tgt))
 
     @property
-    def pieces(self) -> float:
-        """About how many pieces a target text will have."""
-        return self.characters / CHARACTERS_A_PIECE
+    def longer(self) -> float:
+        """Pieces and EOS of the longer side, which is what batches count."""
+        return max(self.src, self.tgt) + 1
+
+
+def _pieces(side: SideReport) -> float:
+    dense = sum(side.scripts.get(script, 0.0) for script in DENSE)
+    return side.mean_length * (1 + (WORTH - 1) * dense) / CHARACTERS_A_PIECE
 
 
 def for_corpus(size: CorpusSize) -> Layer:
@@ -106,7 +123,7 @@ def _large(size: CorpusSize) -> Layer:
 
 
 def _length(size: CorpusSize, epochs: float, batch_tokens: int, warmup: int, every: int) -> dict[str, int]:
-    updates = round(epochs * size.pairs * (size.pieces + 1) / batch_tokens / 100) * 100
+    updates = round(epochs * size.pairs * size.longer / batch_tokens / 100) * 100
     steps = max(LEAST_STEPS, updates)
     return {
         "steps": steps,

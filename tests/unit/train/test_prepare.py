@@ -147,7 +147,7 @@ def test_validation_pairs_can_become_fewer_and_not_more(tmp_path: Path) -> None:
 def test_a_vocabulary_is_learned_from_all_over_a_large_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train, learned = corpus(tmp_path, 60), list[str]()
     real = Tokenizer.learn
-    monkeypatch.setattr(prepare, "SAMPLE_CHARACTERS", 100)
+    monkeypatch.setattr(prepare, "SAMPLE_PIECES", 25)
     monkeypatch.setattr(Tokenizer, "learn", lambda lines, size: real(tee(lines, learned), size))
     prepared_in(tmp_path / "m", train, train)
     lines = digit_lines(60)
