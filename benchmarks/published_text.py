@@ -1,14 +1,17 @@
 """Multi30k's text as the papers prepare it: lower-cased, its punctuation normalized, tokenized by the Moses scripts.
 
     python benchmarks/published_text.py DATA OUT
+    python benchmarks/published_text.py FILE.de OUT
 
 DATA holds {train,val,test_2016_flickr,test_2017_flickr,test_2017_mscoco}.{en,de,fr}.gz; OUT gets the same files as
-plain text. Wu et al. 2021, among others, train on that and count BLEU on its tokens.
+plain text. Of a single file the ending tells the language, and OUT is a file too. Wu et al. 2021, among others, train
+on such text and count BLEU on its tokens.
 """
 
 import argparse
 import gzip
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer  # type: ignore[import-untyped]
@@ -22,6 +25,7 @@ def read_lines(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in data.decode("utf-8").removesuffix("\n").split("\n")]
 
 
+@cache
 def moses(language: str) -> Callable[[str], str]:
     """Lower-case, normalize punctuation, tokenize: the order of Multi30k's own script."""
     normalizer, tokenizer = MosesPunctNormalizer(language), MosesTokenizer(language)
@@ -30,19 +34,26 @@ def moses(language: str) -> Callable[[str], str]:
     )
 
 
+def prepare(data: Path, out: Path, language: str) -> None:
+    """Prepare one file."""
+    spell = moses(language)
+    out.write_text("".join(f"{spell(line)}\n" for line in read_lines(data)), encoding="utf-8")
+
+
 def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    data, out = options.data, options.out
+    if data.is_file():
+        prepare(data, out, Path(data.name.removesuffix(".gz")).suffix[1:])
+        return
+    out.mkdir(parents=True, exist_ok=True)
     for language in ("en", "de", "fr"):
-        prepare = moses(language)
         for name in ("train", "val", *TESTS):
-            lines = read_lines(options.data / f"{name}.{language}.gz")
-            text = "".join(f"{prepare(line)}\n" for line in lines)
-            (options.out / f"{name}.{language}").write_text(text, encoding="utf-8")
+            prepare(data / f"{name}.{language}.gz", out / f"{name}.{language}", language)
 
 
 if __name__ == "__main__":
