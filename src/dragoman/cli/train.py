@@ -77,7 +77,7 @@ def train(
         )
 
     if explain:
-        _explain(out, sources(), wanted, spelled(wish))
+        _explain(out, sources(), wanted, wish)
         return
     with joined() as workers, TrainingProgress() if workers.is_first else nullcontext(Unwatched()) as watcher:
         require(merge(wanted).train, workers)
@@ -126,22 +126,23 @@ def _prepared(
         yield prepared
 
 
-def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]", length: str) -> None:
+def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]", wish: Wish) -> None:
     """Say what the training would be; of the workers, one says it."""
     from dragoman.config import load, merge
     from dragoman.data.report import examine
     from dragoman.store.folder import ModelFolder
     from dragoman.train.explanation import explain
-    from dragoman.train.presets import CorpusSize, for_corpus
+    from dragoman.train.presets import CorpusSize, for_corpus, narrower
 
-    begun = ModelFolder(out).config
+    begun, may_be_narrower = ModelFolder(out).config, False
     if begun.exists():
         basis: Layer = load(begun).to_dict()
     else:
-        report = examine(sources.train, sources.valid)
-        basis = merge(
-            [for_corpus(CorpusSize.of(report.train)), *([sources.start.layer] if sources.start else [])]
-        ).to_dict()
+        size = CorpusSize.of(examine(sources.train, sources.valid).train)
+        basis = merge([for_corpus(size), *([sources.start.layer] if sources.start else [])]).to_dict()
+        may_be_narrower = wish.budget is not None and bool(narrower(size))
     if os.environ.get("RANK", "0") == "0":
-        for line in explain(merge([basis, *wanted]), int(os.environ.get("WORLD_SIZE", "1")), length):
+        for line in explain(merge([basis, *wanted]), int(os.environ.get("WORLD_SIZE", "1")), spelled(wish)):
             warn(line)
+        if may_be_narrower:
+            warn("that is the usual model; a narrower one is taken if less than half of its training fits, as measured")

@@ -5,15 +5,18 @@ often it is interrupted. A few more are planned than fit: a machine that is as f
 by the clock at the tail of the cosine, where hardly anything moves any more; one that is faster uses its time too.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from dragoman.config import Layer, TrainConfig
+from dragoman.config import Layer, TrainConfig, merge
 from dragoman.errors import ConfigError
 from dragoman.train import duration
 from dragoman.train.clock import Clock
 from dragoman.train.costs import Costs, measure, write
+from dragoman.train.estimate import training_minutes
 from dragoman.train.length import begun_with, lay_out, measure_epoch, spell_tokens
 from dragoman.train.prepare import Prepared
+from dragoman.train.presets import CorpusSize, for_corpus, narrower
 from dragoman.train.watcher import Watcher
 
 REHEARSAL = 0.02
@@ -21,6 +24,9 @@ REHEARSAL = 0.02
 
 SURPLUS = 1.08
 """Updates that are planned, over those that fit: a machine was seen to become 7 % faster than in the rehearsal."""
+
+HURRY = 2.0
+"""A model is too wide for a budget if its usual training takes more than so many times as long."""
 
 OFTEN, LOOKING, SAVING = 10, 0.15, 0.03
 """Validations of a training, and checkpoints at least; they are fewer if that would take these shares of its time."""
@@ -50,6 +56,23 @@ class Budget:
     "Since when they count."
     fixed: frozenset[str] = frozenset()
     "Keys of [train] that the user has set."
+
+    def defaults(self, size: CorpusSize, layers: Sequence[Layer], watcher: Watcher) -> Layer:
+        """The usual ones, or those of a narrower model if time is short; the usual if the user chooses the width."""
+        choice = for_corpus(size)
+        if any({"preset", "d_model"} & layer.get("model", {}).keys() for layer in layers):
+            return choice
+        for less in narrower(size):
+            config = merge([choice, *layers])
+            seconds = 60 * training_minutes(config, size)
+            if seconds <= HURRY * (self.seconds - self.clock.seconds):
+                break
+            watcher.message(
+                f"for such a corpus a model of width {config.model.d_model} usually trains {duration.spell(seconds)}:"
+                f" a narrower one is taken for {duration.exact(self.seconds)}"
+            )
+            choice = less
+        return choice
 
     def begin(self, prepared: Prepared, watcher: Watcher) -> Layer:
         """As many updates as fit into what is left of the budget.

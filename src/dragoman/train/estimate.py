@@ -3,6 +3,8 @@
 import random
 import time
 
+import torch
+
 from dragoman.config import Config
 from dragoman.data.batch import Batch, collate
 from dragoman.train.memory import keep_freed_memory
@@ -23,6 +25,8 @@ def training_minutes(config: Config, size: CorpusSize) -> float:
     Validation is not counted; a busy machine takes longer. Costs two to ten seconds.
     """
     keep_freed_memory()
+    if config.train.threads:
+        torch.set_num_threads(config.train.threads)
     vocab = -(-config.text.vocab_size // 8) * 8
     path = choose(begin(config, vocab, vocab), config, lambda _: None)
     tokens = min(SAMPLE_TOKENS, config.data.batch_tokens)

@@ -1,5 +1,6 @@
 """How long a training is to be, in updates or in epochs, and the schedule that is laid out over it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dragoman.config import Config, Layer, TrainConfig
@@ -7,6 +8,7 @@ from dragoman.data import buckets
 from dragoman.data.tokenfile import TokenFile
 from dragoman.store import records
 from dragoman.train.prepare import Prepared
+from dragoman.train.presets import CorpusSize, for_corpus
 from dragoman.train.watcher import Watcher
 
 
@@ -25,6 +27,10 @@ class Steps:
 
     steps: int
 
+    def defaults(self, size: CorpusSize, layers: Sequence[Layer], watcher: Watcher) -> Layer:
+        """Those of the corpus."""
+        return for_corpus(size)
+
     def begin(self, prepared: Prepared, watcher: Watcher) -> Layer:
         """So many updates."""
         return lay_out(self.steps, prepared.config.train)
@@ -39,6 +45,10 @@ class Epochs:
     """How often the corpus is read; a :class:`dragoman.train.prepare.Plan`."""
 
     epochs: float
+
+    def defaults(self, size: CorpusSize, layers: Sequence[Layer], watcher: Watcher) -> Layer:
+        """Those of the corpus."""
+        return for_corpus(size)
 
     def begin(self, prepared: Prepared, watcher: Watcher) -> Layer:
         """As many updates as that takes."""

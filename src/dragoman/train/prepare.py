@@ -72,8 +72,12 @@ class Prepared:
 class Plan(Protocol):
     """How long a training is to be, where the user wants it otherwise than the preset.
 
-    Both methods answer with settings, which the user's other ones override.
+    All methods answer with settings, which the user's other ones override.
     """
+
+    def defaults(self, size: CorpusSize, layers: Sequence[Layer], watcher: Watcher) -> Layer:
+        """Model and schedule for a corpus of this size; ``layers`` is what will override them."""
+        ...
 
     def begin(self, prepared: Prepared, watcher: Watcher) -> Layer:
         """Lay a new training out; ``prepared`` has the preset's length."""
@@ -128,7 +132,7 @@ def prepare(
         wanted = [*([plan.resume(begun, watcher)] if plan else []), *layers]
         _check_layers(begun, wanted)
         return _change(begun, wanted)
-    config = _make(folder, sources, fingerprints, layers, watcher, workers)
+    config = _make(folder, sources, fingerprints, layers, watcher, plan, workers)
     if plan:
         config = configuration.merge([config.to_dict(), plan.begin(_open(folder, config), watcher), *layers])
     files.write_atomic(folder.config, config.to_toml().encode())
@@ -151,6 +155,7 @@ def _make(
     fingerprints: dict[str, Any],
     layers: Sequence[Layer],
     watcher: Watcher,
+    plan: Plan | None,
     workers: int,
 ) -> Config:
     size = _examine(folder, sources, layers, watcher)
@@ -161,7 +166,9 @@ def _make(
     src_lang, tgt_lang = languages(sources.train.paths)
     told = {"text": {"src_lang": src_lang, "tgt_lang": tgt_lang}}
     start = sources.start
-    config = configuration.merge([presets.for_corpus(size), told, *([start.layer] if start else []), *layers])
+    over = [told, *([start.layer] if start else []), *layers]
+    defaults = plan.defaults(size, over, watcher) if plan else presets.for_corpus(size)
+    config = configuration.merge([defaults, *over])
     packed.require(config)
     with files.explained("delete", folder.start):  # of an earlier attempt that did not come far
         folder.start.unlink(missing_ok=True)

@@ -58,6 +58,14 @@ def for_corpus(size: CorpusSize) -> Layer:
     return _middle(size) if size.pairs <= MIDDLE_CORPUS else _large(size)
 
 
+def narrower(size: CorpusSize) -> list[Layer]:
+    """Defaults with narrower models than :func:`for_corpus` takes, the widest first, for less time than that needs."""
+    if size.pairs <= SMALL_CORPUS:
+        return []
+    narrowest = _narrow(size, dropout=0.1, epochs=8)
+    return [narrowest] if size.pairs <= MIDDLE_CORPUS else [_middle(size), narrowest]
+
+
 def preset_name(size: CorpusSize) -> str:
     """The name of the model sizes that :func:`for_corpus` takes."""
     width = for_corpus(size)["model"]["d_model"]
@@ -85,14 +93,18 @@ def _tiny(size: CorpusSize) -> Layer:
 
 
 def _small(size: CorpusSize) -> Layer:
+    return _narrow(size, dropout=0.2, epochs=38)
+
+
+def _narrow(size: CorpusSize, dropout: float, epochs: float) -> Layer:
     return {
         "text": {"vocab_size": 10_000},
-        "model": {**PRESETS["tiny"], "norm_first": True, "dropout": 0.2},
+        "model": {**PRESETS["tiny"], "norm_first": True, "dropout": dropout},
         "data": {"batch_tokens": 512},
         "train": {
             "learning_rate": 3e-3,
             "schedule": "cosine",
-            **_length(size, epochs=38, batch_tokens=512, warmup=800, every=3000),
+            **_length(size, epochs=epochs, batch_tokens=512, warmup=800, every=3000),
         },
     }
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dragoman.config import TrainConfig
+from dragoman.config import TrainConfig, merge
 from dragoman.errors import ConfigError
 from dragoman.store.folder import ModelFolder
 from dragoman.train import budget, costs, journal
@@ -14,6 +14,7 @@ from dragoman.train.budget import SURPLUS, Budget, Fit, affordable, fit
 from dragoman.train.costs import Costs
 from dragoman.train.loop import Loop
 from dragoman.train.prepare import Plan, Prepared
+from dragoman.train.presets import CorpusSize, for_corpus
 from trainings import Silent, Stopped, corpus, prepared_in
 
 QUICK = Costs(begin=0.5, update=0.1, validation=2.0, save=0.2, picture=0.3)
@@ -58,6 +59,34 @@ def test_the_user_s_interval_stays() -> None:
 @pytest.mark.parametrize("fixed", [frozenset(), SET])
 def test_too_late(left: float, fixed: frozenset[str]) -> None:
     assert fit(left, QUICK, TRAIN, fixed).steps == 0
+
+
+@pytest.mark.parametrize(
+    ("pairs", "minutes", "width", "said"),
+    [
+        (90_000, 1e6, 128, 0),
+        (150_000, 59.0, 256, 0),
+        (150_000, 61.0, 128, 1),
+        (5_000_000, 59.0, 512, 0),
+        (5_000_000, 61.0, 128, 2),
+    ],
+)
+def test_too_wide_for_the_time(
+    monkeypatch: pytest.MonkeyPatch, pairs: int, minutes: float, width: int, said: int
+) -> None:
+    monkeypatch.setattr(budget, "training_minutes", lambda config, size: minutes)
+    watcher, plan = Silent(), Budget(1900.0, Stopped(100.0))
+    layer = plan.defaults(CorpusSize(pairs, 9.0, 9.0), [{"train": {"threads": 1}}], watcher)
+    assert merge([layer]).model.d_model == width
+    assert len(watcher.messages) == said
+    assert all(text.endswith("a narrower one is taken for 31 min 40 s") for text in watcher.messages)
+
+
+def test_the_width_that_the_user_wants_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "training_minutes", lambda config, size: pytest.fail("nothing is to be chosen"))
+    size = CorpusSize(150_000, 9.0, 9.0)
+    for model in ({"preset": "base"}, {"d_model": 64}):
+        assert Budget(60.0, Stopped()).defaults(size, [{"model": model}], Silent()) == for_corpus(size)
 
 
 def begun(root: Path, plan: Plan | None, watcher: Silent | None = None, **values: Any) -> Prepared:

@@ -8,7 +8,7 @@ import pytest
 from dragoman.config import PRESETS, merge, parameter_estimate
 from dragoman.data.corpus import open_corpus
 from dragoman.data.report import examine
-from dragoman.train.presets import CorpusSize, for_corpus, preset_name
+from dragoman.train.presets import CorpusSize, for_corpus, narrower, preset_name
 from dragoman.train.schedule import paper_peak
 
 SIZES = (1, 2, 19, 100, 1000, 11_999, 12_000, 12_001, 29_000, 100_000, 100_001, 1_000_000, 1_000_001, 10**8)
@@ -102,3 +102,11 @@ def test_the_peak_of_the_rate_is_about_the_paper_s(pairs: int) -> None:
     assert config.train.learning_rate == pytest.approx(
         paper_peak(config.model.d_model, config.train.warmup_steps), rel=0.1
     )
+
+
+@pytest.mark.parametrize(("pairs", "widths"), [(29_000, []), (150_000, [128]), (2_000_000, [256, 128])])
+def test_narrower_models(pairs: int, widths: list[int]) -> None:
+    size = CorpusSize(pairs, 15.0, 15.0)
+    configs = [merge([layer]) for layer in narrower(size)]
+    assert [config.model.d_model for config in configs] == widths
+    assert all(parameter_estimate(config) < parameter_estimate(merge([for_corpus(size)])) for config in configs)
