@@ -14,6 +14,7 @@ from msgspec.structs import replace
 import dragoman
 from command import PYTHON_M, call, done, settings, spawn, write_lines
 from dragoman.store import tensors
+from folders import write_model
 from trainings import Digits
 
 LINES = ["1 2 3", "", "4 5 6 7", "  ", "9 0 8"]
@@ -307,3 +308,10 @@ def test_average_of_one_model_is_that_model(digits: Digits, tmp_path: Path) -> N
     ours, mean = (tensors.read_arrays(Path(root) / "model.safetensors") for root in (digits.model, tmp_path / "mean"))
     assert all(np.array_equal(ours[name], mean[name]) for name in ours)
     assert done("translate", "--model", tmp_path / "mean", "1 2 3").out == "3 2 1\n"
+
+
+def test_models_of_different_dropout_have_a_mean(tmp_path: Path) -> None:
+    first, second = (write_model(tmp_path / str(seed), seed, model={"dropout": 0.1 * seed}) for seed in (1, 2))
+    done("average", first, second, "--out", tmp_path / "mean")
+    one, two, mean = (tensors.read_arrays(root / "model.safetensors") for root in (first, second, tmp_path / "mean"))
+    assert all(np.allclose(mean[name], (one[name] + two[name]) / 2) for name in one)

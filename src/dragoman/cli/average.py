@@ -29,7 +29,7 @@ def average(
     text, model = config.text, config.model.to_dict()
     for folder, path in zip(folders[1:], models[1:], strict=True):
         for key, value in configuration.load(folder.config).model.to_dict().items():
-            if value != model[key]:
+            if key != "dropout" and value != model[key]:  # the weights have the same meaning whatever that was
                 raise FolderError(f"{path} has model.{key}={value!r}, {models[0]} has {model[key]!r}; average equals")
         for mine, theirs in zip(first.tokenizers(text.shared), folder.tokenizers(text.shared), strict=True):
             if not theirs.is_file() or mine.read_bytes() != theirs.read_bytes():
