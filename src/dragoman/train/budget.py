@@ -28,6 +28,9 @@ SURPLUS = 1.08
 HURRY = 2.0
 """A model is too wide for a budget if its usual training takes more than so many times as long."""
 
+FEW, LITTLE = 5.0, 0.1
+"""Of fewer epochs than the first, dropout is the second at most: what is read twice is not yet learned by heart."""
+
 OFTEN, LOOKING, SAVING = 10, 0.15, 0.03
 """Validations of a training, and checkpoints at least; they are fewer if that would take these shares of its time."""
 
@@ -93,12 +96,18 @@ class Budget:
                 f" preparing, and beginning and ending would take {costs.begin + costs.end:.0f} s; give more"
             )
         epoch = measure_epoch(prepared.tokens, prepared.config, begun_with(prepared))
+        epochs, dropout = fitted.steps / epoch.updates, prepared.config.model.dropout
         watcher.message(
             f"{duration.exact(self.seconds)}: {fitted.steps:,} updates of about {spell_tokens(epoch.tokens)} tokens"
-            f" ({fitted.steps / epoch.updates:.1f} epochs), validation every {fitted.validate_every:,}"
+            f" ({epochs:.1f} epochs), validation every {fitted.validate_every:,}"
         )
         return {
-            "train": {**lay_out(fitted.steps, train)["train"], **self._settings(fitted, train), "validate_limit": limit}
+            "model": {"dropout": min(dropout, LITTLE) if epochs < FEW else dropout},
+            "train": {
+                **lay_out(fitted.steps, train)["train"],
+                **self._settings(fitted, train),
+                "validate_limit": limit,
+            },
         }
 
     def resume(self, prepared: Prepared, watcher: Watcher) -> Layer:

@@ -12,6 +12,7 @@ from dragoman.store.folder import ModelFolder
 from dragoman.train import budget, costs, journal
 from dragoman.train.budget import SURPLUS, Budget, Fit, affordable, fit
 from dragoman.train.costs import Costs
+from dragoman.train.length import Epoch
 from dragoman.train.loop import Loop
 from dragoman.train.prepare import Plan, Prepared
 from dragoman.train.presets import CorpusSize, for_corpus
@@ -121,6 +122,22 @@ def test_a_short_training_has_a_short_average(tmp_path: Path, rehearsed: list[fl
     config = begun(tmp_path, Budget(20.0, Stopped()), train__steps=None).config.train
     assert config.steps < 200
     assert config.ema_decay == pytest.approx(1 - 20 / config.steps, abs=1e-5)
+
+
+@pytest.mark.parametrize(("epochs", "set_by_user", "dropout"), [(4.9, None, 0.1), (5.1, None, 0.3), (4.9, 0.25, 0.25)])
+def test_in_few_epochs_there_is_little_dropout(
+    tmp_path: Path,
+    rehearsed: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+    epochs: float,
+    set_by_user: float | None,
+    dropout: float,
+) -> None:
+    steps = fit(60.0, QUICK, TrainConfig(save_every=300)).steps
+    monkeypatch.setattr(budget, "measure_epoch", lambda *_: Epoch(steps / epochs, 100.0))
+    monkeypatch.setattr(budget, "for_corpus", lambda size: {"model": {"dropout": 0.3}})
+    prepared = begun(tmp_path, Budget(60.0, Stopped()), train__steps=None, model__dropout=set_by_user)
+    assert prepared.config.model.dropout == dropout
 
 
 def test_the_same_command_goes_on(tmp_path: Path, rehearsed: list[float]) -> None:
