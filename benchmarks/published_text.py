@@ -47,6 +47,8 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     options = parser.parse_args()
     data, out = options.data, options.out
+    if not data.exists():
+        parser.error(f"{data} does not exist")
     if data.is_file():
         prepare(data, out, Path(data.name.removesuffix(".gz")).suffix[1:])
         return
