@@ -4,8 +4,8 @@
 
 TEXT holds train.en and train.LANGUAGE; the models translate from English and into it. DIR gets the same two files with
 three parts each: the corpus, its English with what ``forward`` makes of it, and what ``backward`` makes of the other
-side with that side; and a fourth, the English with FILE, which another translator made of it, line by line. No text is
-added from outside. What it brought stands in docs/log.md.
+side with that side; with FILE, which another translator made of the English line by line, a fourth. No text is added
+from outside. What it brought stands in docs/log.md.
 """
 
 import argparse
@@ -34,6 +34,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     english, other = (options.text / f"train.{side}" for side in ("en", options.language))
+    for path in filter(None, (english, other, options.translated)):
+        if not path.is_file() or not path.read_bytes().endswith(b"\n"):
+            parser.error(f"{path} is no text file whose last line ends")
     corpus = english.read_bytes(), other.read_bytes()
     parts = [corpus]
     if options.translated:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer  # type: ignore[import-untyped]
 
+LANGUAGES = ("en", "de", "fr")
 TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
 
 
@@ -50,10 +51,13 @@ def main() -> None:
     if not data.exists():
         parser.error(f"{data} does not exist")
     if data.is_file():
-        prepare(data, out, Path(data.name.removesuffix(".gz")).suffix[1:])
+        language = Path(data.name.removesuffix(".gz")).suffix[1:]
+        if language not in LANGUAGES:
+            parser.error(f"{data} does not end with one of {', '.join(LANGUAGES)}")
+        prepare(data, out, language)
         return
     out.mkdir(parents=True, exist_ok=True)
-    for language in ("en", "de", "fr"):
+    for language in LANGUAGES:
         for name in ("train", "val", *TESTS):
             prepare(data / f"{name}.{language}.gz", out / f"{name}.{language}", language)
 

@@ -139,8 +139,9 @@ def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]", wish: Wis
         basis: Layer = load(begun).to_dict()
     else:
         size = CorpusSize.of(examine(sources.train, sources.valid).train)
-        basis = merge([for_corpus(size), *([sources.start.layer] if sources.start else [])]).to_dict()
-        may_be_narrower = wish.budget is not None and bool(narrower(size))
+        begun_with = [sources.start.layer] if sources.start else []
+        basis = merge([for_corpus(size), *begun_with]).to_dict()
+        may_be_narrower = wish.budget is not None and bool(narrower(size, [*begun_with, *wanted]))
     if os.environ.get("RANK", "0") == "0":
         for line in explain(merge([basis, *wanted]), int(os.environ.get("WORLD_SIZE", "1")), spelled(wish)):
             warn(line)

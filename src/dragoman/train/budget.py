@@ -29,7 +29,8 @@ HURRY = 2.0
 """A model is too wide for a budget if its usual training takes more than so many times as long."""
 
 FEW, LITTLE = 5.0, 0.1
-"""Of fewer epochs than the first, dropout is the second at most: what is read twice is not yet learned by heart."""
+"""Of fewer epochs than the first, dropout is the second at most: what is read a few times is not yet learned by heart.
+Measured with one and three epochs (docs/log.md)."""
 
 OFTEN, LOOKING, SAVING = 10, 0.15, 0.03
 """Validations of a training, and checkpoints at least; they are fewer if that would take these shares of its time."""
@@ -63,9 +64,7 @@ class Budget:
     def defaults(self, size: CorpusSize, layers: Sequence[Layer], watcher: Watcher) -> Layer:
         """The usual ones, or those of a narrower model if time is short; the usual if the user chooses the width."""
         choice = for_corpus(size)
-        if any({"preset", "d_model"} & layer.get("model", {}).keys() for layer in layers):
-            return choice
-        for less in narrower(size):
+        for less in narrower(size, layers):
             config = merge([choice, *layers])
             seconds = 60 * training_minutes(config, size)
             if seconds <= HURRY * (self.seconds - self.clock.seconds):

@@ -1,5 +1,6 @@
 """Defaults that follow the size of the corpus: the user gives no hyper-parameter and gets a good model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -58,9 +59,12 @@ def for_corpus(size: CorpusSize) -> Layer:
     return _middle(size) if size.pairs <= MIDDLE_CORPUS else _large(size)
 
 
-def narrower(size: CorpusSize) -> list[Layer]:
-    """Defaults with narrower models than :func:`for_corpus` takes, the widest first, for less time than that needs."""
-    if size.pairs <= SMALL_CORPUS:
+def narrower(size: CorpusSize, layers: Sequence[Layer]) -> list[Layer]:
+    """Defaults with narrower models than :func:`for_corpus` takes, the widest first, for less time than that needs.
+
+    None if the ``layers``, which will override them, say how wide the model is.
+    """
+    if size.pairs <= SMALL_CORPUS or any({"preset", "d_model"} & layer.get("model", {}).keys() for layer in layers):
         return []
     narrowest = _narrow(size, dropout=0.1, epochs=8)
     return [narrowest] if size.pairs <= MIDDLE_CORPUS else [_middle(size), narrowest]

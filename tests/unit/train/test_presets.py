@@ -107,6 +107,7 @@ def test_the_peak_of_the_rate_is_about_the_paper_s(pairs: int) -> None:
 @pytest.mark.parametrize(("pairs", "widths"), [(29_000, []), (150_000, [128]), (2_000_000, [256, 128])])
 def test_narrower_models(pairs: int, widths: list[int]) -> None:
     size = CorpusSize(pairs, 15.0, 15.0)
-    configs = [merge([layer]) for layer in narrower(size)]
+    configs = [merge([layer]) for layer in narrower(size, [{"model": {"dropout": 0.2}}])]
     assert [config.model.d_model for config in configs] == widths
     assert all(parameter_estimate(config) < parameter_estimate(merge([for_corpus(size)])) for config in configs)
+    assert narrower(size, [{"model": {"preset": "base"}}]) == narrower(size, [{}, {"model": {"d_model": 64}}]) == []
