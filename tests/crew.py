@@ -182,6 +182,10 @@ def main(folder: Path) -> None:
             together(folder, f"native-{name}", len(shares), updates, native, shares, False)
     for name, shares in SHARDS.items():
         together(folder, f"sharded-{name}", len(shares), updates, {"train": {"sharded": True}}, shares, True)
+    muon = {**TOY["train"], "optimizer": "muon"}
+    together(folder, "muon-one", 1, updates, {"train": muon}, [6], True)
+    together(folder, "muon-two", 2, updates, {"train": muon}, [3, 3], True)
+    together(folder, "muon-sharded", 3, updates, {"train": {**muon, "sharded": True}}, [2, 2, 2], True)
     together(folder, "talk", 3, talk)
     for how in ("killed", "error"):
         together(folder, how, 3, one_fails, how)

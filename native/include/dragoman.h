@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 #define DRAGOMAN_API __attribute__((visibility("default")))
-#define DRAGOMAN_VERSION 3
+#define DRAGOMAN_VERSION 4
 
 // int8 weights lie between this and its negative: with 7 bits AVX2 adds four products in 16 bits.
 #define DRAGOMAN_LARGEST_WEIGHT 63
@@ -171,6 +171,19 @@ typedef struct {
   const float* decays;             // of each parameter, decoupled
 } dragoman_adam;
 
+// How a matrix of `stride` columns is cut into blocks in each of which all directions move alike; of one whose rows are 0,
+// each number is moved by Adam.
+typedef struct {
+  int32_t rows, columns, stride;
+} dragoman_block;
+
+typedef struct {
+  float momentum, size, margin, tiny;
+  int32_t rounds;
+  const float* polynomials;      // [rounds][3]
+  const dragoman_block* blocks;  // of each parameter
+} dragoman_orthogonal;
+
 typedef struct dragoman_trainer dragoman_trainer;
 
 // Whether the instruction set in use multiplies bfloat16 faster than float32.
@@ -187,8 +200,10 @@ DRAGOMAN_API int32_t dragoman_trainer_gradient(dragoman_trainer* trainer, const 
 // Length of the whole gradient; negative on error.
 DRAGOMAN_API double dragoman_trainer_norm(dragoman_trainer* trainer);
 
-// One update by Adam of weights, moments and average, each given for every parameter. 0, or -1 on error.
-DRAGOMAN_API int32_t dragoman_trainer_update(dragoman_trainer* trainer, const dragoman_adam* adam, float* const* means,
+// One update of weights, moments and average, each given for every parameter. Matrices that are cut into blocks need no
+// squares, and have their momentum in place of the mean; rate, scale, keep and decays are theirs too. 0, or -1 on error.
+DRAGOMAN_API int32_t dragoman_trainer_update(dragoman_trainer* trainer, const dragoman_adam* adam,
+                                             const dragoman_orthogonal* orthogonal, float* const* means,
                                              float* const* squares, float* const* averages);
 
 // The factors (0 or 1 / (1 - rate)) that dropout number `site` gives these rows of width `width`. Sites: embedding of the

@@ -196,9 +196,9 @@ double dragoman_trainer_norm(dragoman_trainer* trainer) {
   return guarded(-1.0, [&] { return trainer->trainer.norm(); });
 }
 
-int32_t dragoman_trainer_update(dragoman_trainer* trainer, const dragoman_adam* adam, float* const* means, float* const* squares,
-                                float* const* averages) {
-  return guarded(-1, [&] { return trainer->trainer.update(*adam, means, squares, averages), 0; });
+int32_t dragoman_trainer_update(dragoman_trainer* trainer, const dragoman_adam* adam, const dragoman_orthogonal* orthogonal,
+                                float* const* means, float* const* squares, float* const* averages) {
+  return guarded(-1, [&] { return trainer->trainer.update(*adam, *orthogonal, means, squares, averages), 0; });
 }
 
 void dragoman_dropout(uint32_t seed, uint32_t site, uint32_t dropped, int64_t first_row, int32_t rows, int32_t width, float* out) {

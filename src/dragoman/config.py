@@ -110,6 +110,8 @@ class TrainConfig(Section, frozen=True):
     "Updates in which the rate rises linearly."
     label_smoothing: Share = 0.1
     "Probability mass spread over the whole vocabulary (section 5.4)."
+    optimizer: Literal["adam", "muon"] = "adam"
+    "adam: the paper's; muon: the layers' matrices move in all directions alike (Jordan et al. 2024), the rest by Adam."
     adam_betas: tuple[Share, Share] = (0.9, 0.98)
     "Adam's two decay rates (section 5.3)."
     adam_epsilon: Annotated[float, Meta(gt=0.0, lt=1.0)] = 1e-9

@@ -28,6 +28,7 @@ Trainer::Trainer(const dragoman_network& n, const TrainKernels& kernels)
     }
   for (int member = 0; member < crew_.members(); member++) {
     passes_.push_back(std::make_unique<Pass>(network_));
+    orthogonals_.emplace_back(kernels, network_.products());
     of_member_.push_back(gradients_);
     if (member == 0) continue;
     float* memory = memories_.emplace_back(size_t(all)).data();
@@ -117,9 +118,24 @@ double Trainer::norm() {
   return std::sqrt(total);
 }
 
-void Trainer::update(const dragoman_adam& a, float* const* means, float* const* squares, float* const* averages) {
+void Trainer::update(const dragoman_adam& a, const dragoman_orthogonal& orthogonal, float* const* means,
+                     float* const* squares, float* const* averages) {
+  std::vector<Block> blocks;
+  int64_t all = 0;
+  for (int p : distinct_)
+    for (const Block& block : cut(p, network_.count(p), orthogonal.blocks[p])) blocks.push_back(block), all += block.cost();
+  for (const Block& block : blocks)
+    for (Orthogonal& one : orthogonals_) one.reserve(block);
   crew_.run([&](int member) {
+    int64_t done = 0;
+    for (const Block& block : blocks) {  // each whole, so that it does not matter who takes it
+      int p = block.parameter;
+      if (done * crew_.members() / all == member)
+        orthogonals_[member].update(block, a, orthogonal, gradients_[p], weights_[p], means[p], averages[p]);
+      done += block.cost();
+    }
     for (int p : distinct_) {
+      if (orthogonal.blocks[p].rows) continue;
       int64_t first = edge(network_.count(p), member), last = edge(network_.count(p), member + 1);
       Adam adam = {a.rate, a.beta1, a.beta2, a.epsilon, a.decays[p], a.correction1, a.correction2, a.scale, a.keep};
       network_.kernels.update(adam, last - first, gradients_[p] + first, weights_[p] + first, means[p] + first, squares[p] + first,

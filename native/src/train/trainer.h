@@ -7,6 +7,7 @@
 
 #include "crew.h"
 #include "network.h"
+#include "orthogonal.h"
 #include "pass.h"
 
 namespace dragoman {
@@ -19,7 +20,8 @@ class Trainer {
   double run(Task task, bool is_added);
 
   double norm();
-  void update(const dragoman_adam& adam, float* const* means, float* const* squares, float* const* averages);
+  void update(const dragoman_adam& adam, const dragoman_orthogonal& orthogonal, float* const* means, float* const* squares,
+              float* const* averages);
 
  private:
   void check(const Pairs& pairs) const;
@@ -34,6 +36,7 @@ class Trainer {
   std::vector<float*> weights_, gradients_;  // of each parameter; several parameters may have the same
   std::vector<int> distinct_;                // parameters, each memory once
   std::vector<std::unique_ptr<Pass>> passes_;
+  std::vector<Orthogonal> orthogonals_;  // of each member
   std::vector<Buffer<float>> memories_;             // gradients of all members but the first
   std::vector<std::vector<float*>> of_member_;  // [member][parameter]
 };

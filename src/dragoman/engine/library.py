@@ -12,7 +12,7 @@ from typing import Any
 
 from dragoman.errors import EngineError
 
-VERSION = 3
+VERSION = 4
 ACTIVATIONS = ("relu", "gelu", "swiglu", "geglu")
 """In the order of the enumeration."""
 
@@ -89,6 +89,17 @@ class CAdam(Structure):
     )
 
 
+class COrthogonal(Structure):
+    """``dragoman_orthogonal``"""
+
+    _fields_ = (
+        *((name, c_float) for name in ("momentum", "size", "margin", "tiny")),
+        ("rounds", c_int32),
+        ("polynomials", c_void_p),
+        ("blocks", c_void_p),
+    )
+
+
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "error": (c_char_p, ()),
     "version": (c_int32, ()),
@@ -117,7 +128,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (c_void_p, POINTER(CPairs), c_uint32, c_float, c_float, c_int32, POINTER(c_double)),
     ),
     "trainer_norm": (c_double, (c_void_p,)),
-    "trainer_update": (c_int32, (c_void_p, POINTER(CAdam), *(c_void_p,) * 3)),
+    "trainer_update": (c_int32, (c_void_p, POINTER(CAdam), POINTER(COrthogonal), *(c_void_p,) * 3)),
     "dropout": (None, (c_uint32, c_uint32, c_uint32, c_int64, c_int32, c_int32, c_void_p)),
 }
 """Of each function its result and its arguments."""

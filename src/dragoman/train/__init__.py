@@ -3,8 +3,8 @@
 Knows: everything below; it is the only room that changes weights.
 Does not know: the command line, servers, terminals (whoever watches is told through ``watcher``).
 
-Read in this order: ``clock``, ``duration``, ``presets``, ``schedule``, ``step``, ``optimizer``, ``validation``,
-``watcher``, ``journal``, ``board``, ``trend``, ``state``, ``saving``, ``start``, ``prepare``, ``memory``,
-``workers``, ``placement``, ``shortage``, ``packed``, ``path``, ``length``, ``costs``, ``budget``, ``recovery``,
-``loop``, ``curve``, ``finish``; ``estimate`` and ``explanation`` stand apart.
+Read in this order: ``clock``, ``duration``, ``presets``, ``schedule``, ``step``, ``orthogonal``, ``optimizer``,
+``validation``, ``watcher``, ``journal``, ``board``, ``trend``, ``state``, ``saving``, ``start``, ``prepare``,
+``memory``, ``workers``, ``placement``, ``shortage``, ``packed``, ``path``, ``length``, ``costs``, ``budget``,
+``recovery``, ``loop``, ``curve``, ``finish``; ``estimate`` and ``explanation`` stand apart.
 """

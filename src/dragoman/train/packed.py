@@ -10,13 +10,15 @@ from torch import Tensor, nn
 
 from dragoman.config import Config, ModelConfig, TrainConfig
 from dragoman.data.batch import Batch
-from dragoman.engine.library import ACTIVATIONS, CAdam, CNetwork, CPairs, last_error, open_library
+from dragoman.engine.library import ACTIVATIONS, CAdam, CNetwork, COrthogonal, CPairs, last_error, open_library
 from dragoman.errors import EngineError
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.dropout import Dropout
 from dragoman.model.families import EncoderDecoder
 from dragoman.model.feedforward import FeedForward
 from dragoman.model.positions import LearnedPositions
+from dragoman.train.optimizer import start_state
+from dragoman.train.orthogonal import MARGIN, MOMENTUM, POLYNOMIALS, SIZE, TINY
 
 BLOCK = 16
 """What the kernels want the widths of heads and of the feed-forward network to be multiples of."""
@@ -69,6 +71,7 @@ class Packed:
         self.parameters = list(_in_order(model))
         self.averages = list(_in_order(average))  # type: ignore[arg-type]
         self.gradient = _flat_gradient(model)
+        self._settings = _Settings(optimizer, self.parameters)
         self._kept = _Network(model, config, train, self.parameters, longest)
         self._trainer = self.library.dragoman_trainer_new(ctypes.byref(self._kept.network))
         if not self._trainer:
@@ -119,13 +122,14 @@ class Packed:
             scale: what the gradient is multiplied with first.
             keep: what the average keeps of itself.
         """
-        decays = {id(p): group["weight_decay"] for group in self.optimizer.param_groups for p in group["params"]}
-        states = [_moments(self.optimizer, parameter) for parameter in self.parameters]
+        states = [
+            self.optimizer.state[parameter] or start_state(self.optimizer, parameter, rows == 0)
+            for parameter, (rows, *_) in zip(self.parameters, self._settings.blocks, strict=True)
+        ]
         for state in {id(state): state for state in states}.values():
             state["step"] += 1
         step = float(states[0]["step"])
         beta1, beta2 = self.train.adam_betas
-        decay = np.array([decays[id(parameter)] for parameter in self.parameters], np.float32)
         adam = CAdam(
             rate,
             beta1,
@@ -135,16 +139,19 @@ class Packed:
             1 - beta2**step,
             scale,
             keep,
-            decay.ctypes.data,
+            self._settings.decays.ctypes.data,
         )
         tables = [
             _pointers([state["exp_avg"] for state in states]),
-            _pointers([state["exp_avg_sq"] for state in states]),
+            _pointers([state.get("exp_avg_sq") for state in states]),
             _pointers(self.averages),
         ]
         self._check(
             self.library.dragoman_trainer_update(
-                self._trainer, ctypes.byref(adam), *(table.ctypes.data for table in tables)
+                self._trainer,
+                ctypes.byref(adam),
+                ctypes.byref(self._settings.orthogonal),
+                *(table.ctypes.data for table in tables),
             )
         )
 
@@ -184,6 +191,25 @@ class _Network:
         )
 
 
+class _Settings:
+    """What an update does with each parameter, and the arrays that say it."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]) -> None:
+        groups = {parameter: group for group in optimizer.param_groups for parameter in group["params"]}
+        mine = [groups[parameter] for parameter in parameters]
+        shapes = [
+            (*group["block"], parameter.shape[1]) if group["block"] else (0, 0, 0)
+            for group, parameter in zip(mine, parameters, strict=True)
+        ]
+        self.decays = np.array([group["weight_decay"] for group in mine], np.float32)
+        self.blocks = np.array(shapes, np.int32)
+        self.polynomials = np.array(POLYNOMIALS, np.float32)
+        self.orthogonal = COrthogonal(
+            *(MOMENTUM, SIZE, MARGIN, TINY, len(POLYNOMIALS)),
+            *(self.polynomials.ctypes.data, self.blocks.ctypes.data),
+        )
+
+
 class _Pairs:
     """A batch without its padding."""
 
@@ -206,8 +232,8 @@ def _offsets(mask: Tensor) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(mask.sum(1).numpy())]).astype(np.int64)
 
 
-def _pointers(tensors: Sequence[Tensor]) -> np.ndarray:
-    return np.array([tensor.data_ptr() for tensor in tensors], np.uint64)
+def _pointers(tensors: Sequence[Tensor | None]) -> np.ndarray:
+    return np.array([0 if tensor is None else tensor.data_ptr() for tensor in tensors], np.uint64)
 
 
 def _flat_gradient(model: nn.Module) -> Tensor:
@@ -219,15 +245,6 @@ def _flat_gradient(model: nn.Module) -> Tensor:
         parameter.grad = flat[start : start + parameter.numel()].view_as(parameter)
         start += -(-parameter.numel() // BLOCK) * BLOCK
     return flat
-
-
-def _moments(optimizer: torch.optim.Optimizer, parameter: Tensor) -> dict[str, Tensor]:
-    state: dict[str, Tensor] = optimizer.state[parameter]
-    if not state:
-        state.update(
-            step=torch.tensor(0.0), exp_avg=torch.zeros_like(parameter), exp_avg_sq=torch.zeros_like(parameter)
-        )
-    return state
 
 
 def _in_order(model: EncoderDecoder) -> Iterator[Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from dragoman.config import Config
 from dragoman.data.batch import Batch
 from dragoman.errors import EngineError, TrainingError
-from dragoman.train.optimizer import kept_share, update_average
+from dragoman.train import optimizer
 from dragoman.train.packed import Packed
 from dragoman.train.placement import device_of
 from dragoman.train.prepare import longest_side
@@ -42,12 +42,12 @@ class Path(Protocol):
         ...
 
     def update(self, gradient: Gradient, rate: float, step: int) -> None:
-        """Move the weights by Adam, then their running average; ``step`` counts updates from 1."""
+        """Move the weights by the optimizer, then their running average; ``step`` counts updates from 1."""
         ...
 
 
 class PlainPath:
-    """The readable model, PyTorch's automatic gradient and its AdamW."""
+    """The readable model, PyTorch's automatic gradient and :mod:`dragoman.train.optimizer`."""
 
     def __init__(self, training: Training, config: Config, workers: Workers = ALONE) -> None:
         self.training = training
@@ -78,10 +78,8 @@ class PlainPath:
 
     def update(self, gradient: Gradient, rate: float, step: int) -> None:
         """See :class:`Path`; the gradient was clipped when it was made."""
-        for group in self.training.optimizer.param_groups:
-            group["lr"] = rate
-        self.training.optimizer.step()
-        update_average(self.training.average, self.training.model, self.config.ema_decay, step)
+        optimizer.update(self.training.optimizer, rate)
+        optimizer.update_average(self.training.average, self.training.model, self.config.ema_decay, step)
 
 
 class ShardedPath(PlainPath):
@@ -141,7 +139,7 @@ class FusedPath:
         """See :class:`Path`; the gradient is clipped on its way."""
         clip = self.config.clip_norm
         scale = clip / gradient.norm if 0 < clip < gradient.norm else 1.0
-        self.packed.update(rate, scale, kept_share(self.config.ema_decay, step))
+        self.packed.update(rate, scale, optimizer.kept_share(self.config.ema_decay, step))
 
 
 def choose(training: Training, config: Config, tell: Callable[[str], None], workers: Workers = ALONE) -> Path:

@@ -185,9 +185,15 @@ def test_small_batches_add_up_to_a_big_one() -> None:
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_updates_are_those_of_adamw_and_of_the_average(decay: float) -> None:
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_updates_are_those_of_pytorch_and_of_the_average(
+    optimizer: str, decay: float, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # A large epsilon: else Adam makes whole steps of gradients that are hardly more than rounding.
-    settings = config({"weight_decay": decay, "ema_decay": 0.9, "clip_norm": 0.5, "adam_epsilon": 1e-3}, dropout=0.0)
+    train = {"optimizer": optimizer, "weight_decay": decay, "ema_decay": 0.9, "clip_norm": 0.5, "adam_epsilon": 1e-3}
+    settings = config(train, dropout=0.0, activation="swiglu")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     begun, other = training(settings), training(settings)
     fused, plain = FusedPath(begun, settings), PlainPath(other, settings)
     for step in range(1, 6):

@@ -153,6 +153,13 @@ def test_shards_learn_what_a_whole_does(folder: Path, name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.goal("A10")
+@pytest.mark.parametrize("name", ["two", "sharded"])
+def test_many_orthogonalize_what_one_does(folder: Path, name: str) -> None:
+    check_same(folder, f"muon-{name}", "muon-one", 1e-9)
+
+
+@pytest.mark.slow
 def test_what_they_say(folder: Path) -> None:
     results = found(folder, "talk")
     thing = {"text": "ünï", "number": 0.1, "none": None, "inf": float("-inf")}
