@@ -1,14 +1,19 @@
 """What a training would be, by arithmetic: sizes, tokens, memory, and what several workers send each other."""
 
 import torch
+from torch import nn
 
 from dragoman.config import Config
 from dragoman.model.build import build
+from dragoman.train.orthogonal import block_shapes
 
 MB = 1e6
 
-A_PARAMETER = 4 + 4 + 4 + 8
-"""Bytes: weight, running average, gradient, Adam's two moments."""
+A_NUMBER = 4
+"""Bytes."""
+
+KEPT = 5
+"""Numbers a parameter: weight, running average, gradient, Adam's two moments; Muon has but one."""
 
 
 def explain(config: Config, workers: int, length: str = "") -> list[str]:
@@ -41,27 +46,40 @@ def vocabulary(config: Config) -> int:
 
 
 def count_parameters(config: Config) -> int:
-    """Numbers to be learned, exactly; no memory is taken for them."""
-    with torch.device("meta"):
-        model = build(config.model, vocabulary(config), vocabulary(config))
-    return sum(parameter.numel() for parameter in model.parameters())
+    """Numbers to be learned, exactly."""
+    return sum(parameter.numel() for parameter in _model(config).parameters())
+
+
+def count_orthogonal(config: Config) -> int:
+    """Those of them that Muon moves."""
+    if config.train.optimizer == "adam":
+        return 0
+    return sum(parameter.numel() for parameter in block_shapes(_model(config)))
 
 
 def state_bytes(config: Config, workers: int) -> float:
     """What a training holds all the time in each process; the kernels keep one gradient more for each of threads."""
     parts = workers if config.train.sharded else 1
-    return A_PARAMETER * count_parameters(config) / parts
+    return A_NUMBER * (KEPT * count_parameters(config) - count_orthogonal(config)) / parts
 
 
 def sent_bytes(config: Config, workers: int) -> float:
     """What each worker sends an update.
 
     Adding up in a ring takes 2 (N - 1) / N times the gradient. With shards every batch gathers the weights twice, once
-    forth and once back, and scatters the gradient, (N - 1) / N of the weights each.
+    forth and once back, and scatters the gradient, (N - 1) / N of the weights each; Muon gathers its momentum.
     """
-    weights = 4 * count_parameters(config)
-    passes = 3 * config.train.accumulate if config.train.sharded else 2
-    return passes * weights * (workers - 1) / workers
+    if config.train.sharded:
+        numbers = 3 * config.train.accumulate * count_parameters(config) + count_orthogonal(config)
+    else:
+        numbers = 2 * count_parameters(config)
+    return A_NUMBER * numbers * (workers - 1) / workers
+
+
+def _model(config: Config) -> nn.Module:
+    """No memory is taken for it."""
+    with torch.device("meta"):
+        return build(config.model, vocabulary(config), vocabulary(config))
 
 
 def _at(config: Config, workers: int) -> str:

@@ -106,6 +106,7 @@ def _narrow(size: CorpusSize, dropout: float, epochs: float) -> Layer:
         "model": {**PRESETS["tiny"], "norm_first": True, "dropout": dropout},
         "data": {"batch_tokens": 512},
         "train": {
+            "optimizer": "muon",
             "learning_rate": 3e-3,
             "schedule": "cosine",
             **_length(size, epochs=epochs, batch_tokens=512, warmup=800, every=3000),

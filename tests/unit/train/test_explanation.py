@@ -7,7 +7,7 @@ import pytest
 from command import call
 from dragoman.config import merge
 from dragoman.model.build import build
-from dragoman.train.explanation import count_parameters, explain, sent_bytes, state_bytes
+from dragoman.train.explanation import count_orthogonal, count_parameters, explain, sent_bytes, state_bytes
 from trainings import corpus
 
 SMALL = {
@@ -31,6 +31,17 @@ def test_the_arithmetic() -> None:
     sharded = merge([SMALL, {"train": {"sharded": True}}])
     assert state_bytes(sharded, 4) == 5 * count
     assert sent_bytes(sharded, 4) == pytest.approx(3 * 3 * 3 / 4 * 4 * count)
+
+
+def test_muon_keeps_one_number_less_and_gathers_it() -> None:
+    """Five attentions of four matrices of 16 x 16, three networks of two of 16 x 32."""
+    muon = merge([SMALL, {"train": {"optimizer": "muon"}}])
+    matrices = 5 * 4 * 16 * 16 + 3 * 2 * 16 * 32
+    assert count_orthogonal(muon) == matrices
+    assert state_bytes(muon, 4) == 20 * count_parameters(muon) - 4 * matrices
+    assert sent_bytes(muon, 4) == pytest.approx(2 * 3 / 4 * 4 * count_parameters(muon))
+    sharded = merge([SMALL, {"train": {"sharded": True, "optimizer": "muon"}}])
+    assert sent_bytes(sharded, 4) == pytest.approx(3 / 4 * 4 * (9 * count_parameters(muon) + matrices))
 
 
 def test_the_lines() -> None:
