@@ -84,19 +84,21 @@ def run_for(prepared: Prepared, updates: int) -> None:
 class Course:
     """What a training read, and what it left."""
 
+    settings: dict[str, Any]
     batches: list[list[Any]]
     fingerprint: dict[str, str]
 
 
-@pytest.fixture(scope="module")
-def straight(few: Files, tmp_path_factory: pytest.TempPathFactory) -> Course:
+@pytest.fixture(scope="module", params=["adam", "muon"])
+def straight(request: pytest.FixtureRequest, few: Files, tmp_path_factory: pytest.TempPathFactory) -> Course:
     """Thirty-six batches in six epochs, accumulated by three and cut by BPE-dropout, at one go."""
-    prepared = prepared_in(tmp_path_factory.mktemp("straight"), few, few, **SHORT)
+    settings = {**SHORT, "train__optimizer": request.param}
+    prepared = prepared_in(tmp_path_factory.mktemp("straight"), few, few, **settings)
     with pytest.MonkeyPatch.context() as patch:
         batches = watch(patch)
         Loop(prepared, Silent()).run(lambda: 0)
     assert len(batches) == 3 * UPDATES
-    return Course(batches, fingerprint(prepared.folder.root))
+    return Course(settings, batches, fingerprint(prepared.folder.root))
 
 
 @pytest.mark.goal("A7")
@@ -104,7 +106,7 @@ def straight(few: Files, tmp_path_factory: pytest.TempPathFactory) -> Course:
 def test_stopped_after_an_update(
     few: Files, straight: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: list[int]
 ) -> None:
-    prepared = prepared_in(tmp_path / "m", few, few, **SHORT)
+    prepared = prepared_in(tmp_path / "m", few, few, **straight.settings)
     batches = watch(monkeypatch)
     for updates in stops:
         run_for(prepared, updates)
