@@ -20,8 +20,9 @@ Block = tuple[int, int]
 MOMENTUM = 0.95
 """What the average of the gradients keeps of itself at each update."""
 
-SIZE = 0.2
-"""Root mean square of an update at rate 1: about that of Adam's updates, so that one rate serves both."""
+SIZE = 0.12
+"""Root mean square of an update at rate 1, so that one rate serves both optimizers; 0.2 learns less, 0.4 far less
+(docs/log.md)."""
 
 POLYNOMIALS = (
     (8.28721201814563, -23.595886519098837, 17.300387312530933),
