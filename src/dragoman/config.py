@@ -104,8 +104,8 @@ class TrainConfig(Section, frozen=True):
     "Batches whose gradients make one update; the result equals one big batch."
     learning_rate: Annotated[float, Meta(gt=0.0, le=10.0)] = 7e-4
     "The highest rate of the schedule, reached at the end of the warm-up."
-    schedule: Literal["noam", "cosine", "linear"] = "noam"
-    "After the warm-up: noam falls with 1/sqrt(step) (equation 3), cosine and linear end at zero."
+    schedule: Literal["noam", "cosine", "linear", "plateau"] = "noam"
+    "After the warm-up: noam falls with 1/sqrt(step) (equation 3), the others end at zero; plateau begins to fall late."
     warmup_steps: Annotated[int, Meta(ge=1, le=10_000_000)] = 4000
     "Updates in which the rate rises linearly."
     label_smoothing: Share = 0.1

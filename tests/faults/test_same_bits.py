@@ -20,7 +20,7 @@ from trainings import Silent, fingerprint, fresh
 
 PATHS = {"native": FusedPath, "torch": PlainPath}
 MATRIX: dict[str, tuple[Any, ...]] = {
-    "train__schedule": ("noam", "cosine", "linear"),
+    "train__schedule": ("noam", "cosine", "linear", "plateau"),
     "model__tied": ("three-way", "output", "none"),
     "train__precision": ("float32", "bfloat16"),
     "train__ema_decay": (0.9, 0.0),

@@ -40,7 +40,7 @@ def test_a_budget_is_kept(nursery: Nursery, tmp_path: Path) -> None:
     train = load(ModelFolder(root).config).train
     [planned] = [line for line in log.read_text().splitlines() if line.startswith(f"{BUDGET} s: ")]
     assert planned.startswith(f"{BUDGET} s: {train.steps:,} updates of about ")
-    assert (train.budget, train.schedule) == (BUDGET, "cosine")
+    assert (train.budget, train.schedule) == (BUDGET, "plateau")
     looks = [event for event in journal(root) if event["event"] == "validation"]
     assert 1 <= len(looks) <= 11
     assert looks[-1]["step"] > 0.8 * train.steps, "the rate has come down"

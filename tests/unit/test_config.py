@@ -63,7 +63,7 @@ NUMBERS = {
     "steps": st.integers(1, 10**8),
     "ema_decay": st.floats(0.0, 1.0, exclude_max=True),
     "tensorboard": st.booleans(),
-    "schedule": st.sampled_from(["noam", "cosine", "linear"]),
+    "schedule": st.sampled_from(["noam", "cosine", "linear", "plateau"]),
 }
 
 

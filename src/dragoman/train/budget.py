@@ -2,7 +2,7 @@
 
 How many updates fit is measured before the first one and written down, so that the training stays the same however
 often it is interrupted. A few more are planned than fit: a machine that is as fast as measured, or slower, is stopped
-by the clock at the tail of the cosine, where hardly anything moves any more; one that is faster uses its time too.
+by the clock at the tail of the schedule, where hardly anything moves any more; one that is faster uses its time too.
 """
 
 from collections.abc import Sequence
@@ -121,7 +121,7 @@ class Budget:
         return {
             **asdict(fitted),
             "budget": self.seconds,
-            "schedule": "cosine",
+            "schedule": "plateau",
             "ema_decay": min(train.ema_decay, round(average, 6)),
         }
 

@@ -43,16 +43,21 @@ def start_state(optimizer: torch.optim.Optimizer, parameter: Tensor, is_adams: b
 
 
 def update(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Move the weights once, by the gradients in their ``grad``."""
+    """Move the weights once, by the gradients in their ``grad``; what has none stays."""
     for group in optimizer.param_groups:
         group["lr"] = rate
         if group["block"]:
-            [parameter] = group["params"]
-            state = optimizer.state[parameter] or start_state(optimizer, parameter, is_adams=False)
-            state["step"] += 1
-            move(parameter, state["exp_avg"], group["block"], rate, group["weight_decay"])
-            parameter.grad = None  # Adam leaves alone what has none
+            _move(optimizer, group)
     optimizer.step()
+
+
+def _move(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> None:
+    [parameter] = group["params"]
+    if parameter.grad is not None:
+        state = optimizer.state[parameter] or start_state(optimizer, parameter, is_adams=False)
+        state["step"] += 1
+        move(parameter, state["exp_avg"], group["block"], group["lr"], group["weight_decay"])
+        parameter.grad = None  # so that Adam leaves it alone
 
 
 def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

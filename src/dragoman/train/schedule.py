@@ -4,6 +4,9 @@ import math
 
 from dragoman.config import TrainConfig
 
+PLATEAU = 0.6
+"""Share of the updates after the warm-up in which a plateau stays at its highest."""
+
 
 def learning_rate(update: int, config: TrainConfig, factor: float = 1.0) -> float:
     """The rate that update number ``update`` (from 1) uses.
@@ -14,7 +17,7 @@ def learning_rate(update: int, config: TrainConfig, factor: float = 1.0) -> floa
         lrate = d_model^-0.5 * min(update^-0.5, update * warmup^-1.5)
 
     with its peak written as a number of its own: :func:`paper_peak` gives the paper's. ``cosine`` and ``linear`` fall
-    to zero at ``config.steps``.
+    to zero at ``config.steps``; ``plateau`` does so too, by a cosine, but not before :data:`PLATEAU` of the updates.
 
     Args:
         factor: of every rate; below 1 after a step back.
@@ -27,6 +30,8 @@ def learning_rate(update: int, config: TrainConfig, factor: float = 1.0) -> floa
     progress = min((update - warmup) / max(config.steps - warmup, 1), 1.0)
     if config.schedule == "linear":
         return highest * (1.0 - progress)
+    if config.schedule == "plateau":
+        progress = max(0.0, (progress - PLATEAU) / (1.0 - PLATEAU))
     return highest * 0.5 * (1.0 + math.cos(math.pi * progress))
 
 

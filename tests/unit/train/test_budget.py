@@ -118,7 +118,7 @@ def test_it_is_written_down(tmp_path: Path, rehearsed: list[float]) -> None:
     assert rehearsed == [36.0]
     steps, every = config.steps, config.validate_every
     assert Fit(steps, every, config.save_every) == fit(1700.0, QUICK, TrainConfig(save_every=300))
-    assert (config.budget, config.schedule) == (1800.0, "cosine")
+    assert (config.budget, config.schedule) == (1800.0, "plateau")
     assert config.ema_decay == min(0.99, 1 - 20 / steps)
     [said] = [text for text in watcher.messages if text.startswith("30 min: ")]
     assert f" {steps:,} updates of about " in said

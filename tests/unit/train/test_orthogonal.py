@@ -83,6 +83,8 @@ def test_all_matrices_between_embeddings_and_nothing_else(activation: str) -> No
     optimizer = build_optimizer(model, TrainConfig(optimizer="muon", weight_decay=0.1))
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(named_weights(model))
     before = {name: tensor.clone() for name, tensor in named_weights(model).items()}
+    update(optimizer, RATE)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in named_weights(model).items()), "without gradients"
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     update(optimizer, RATE)

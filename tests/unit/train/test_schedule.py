@@ -26,16 +26,18 @@ def test_equation_3(update: int, rate: float) -> None:
     assert learning_rate(update, config) == pytest.approx(512**-0.5 * min(update**-0.5, update * 4000**-1.5), rel=1e-12)
 
 
-@pytest.mark.parametrize("schedule", ["noam", "cosine", "linear"])
+@pytest.mark.parametrize("schedule", ["noam", "cosine", "linear", "plateau"])
 def test_up_to_the_peak_and_down(schedule: str) -> None:
     config = TrainConfig(learning_rate=0.5, warmup_steps=10, steps=50, schedule=schedule)  # type: ignore[arg-type]
     rates = [learning_rate(update, config) for update in range(1, 51)]
     assert rates[:10] == pytest.approx([0.05 * update for update in range(1, 11)])
     assert max(rates) == rates[9] == 0.5
-    assert all(later < earlier for earlier, later in itertools.pairwise(rates[9:]))
+    stay = 24 if schedule == "plateau" else 0
+    assert rates[9 : 10 + stay] == [0.5] * (1 + stay)
+    assert all(later < earlier for earlier, later in itertools.pairwise(rates[9 + stay :]))
 
 
-@pytest.mark.parametrize("schedule", ["noam", "cosine", "linear"])
+@pytest.mark.parametrize("schedule", ["noam", "cosine", "linear", "plateau"])
 def test_a_factor_of_every_rate(schedule: str) -> None:
     config = TrainConfig(learning_rate=0.5, warmup_steps=10, steps=50, schedule=schedule)  # type: ignore[arg-type]
     for update in (1, 10, 30, 50, 60):
@@ -44,14 +46,19 @@ def test_a_factor_of_every_rate(schedule: str) -> None:
 
 def test_where_they_end() -> None:
     middle, end = 30, 50
-    expected = {"cosine": (0.25, 0.0), "linear": (0.25, 0.0), "noam": (0.5 * (10 / 30) ** 0.5, 0.5 * (10 / 50) ** 0.5)}
+    expected = {
+        "cosine": (0.25, 0.0),
+        "linear": (0.25, 0.0),
+        "plateau": (0.5, 0.0),
+        "noam": (0.5 * (10 / 30) ** 0.5, 0.5 * (10 / 50) ** 0.5),
+    }
     for schedule, rates in expected.items():
         config = TrainConfig(learning_rate=0.5, warmup_steps=10, steps=50, schedule=schedule)  # type: ignore[arg-type]
         assert [learning_rate(update, config) for update in (middle, end)] == pytest.approx(list(rates), abs=1e-15)
         assert learning_rate(end + 1, config) >= 0
 
 
-@pytest.mark.parametrize("schedule", ["noam", "cosine", "linear"])
+@pytest.mark.parametrize("schedule", ["noam", "cosine", "linear", "plateau"])
 @pytest.mark.parametrize(("warmup", "steps"), [(1, 1), (10, 10), (10, 5), (1, 2)])
 def test_short_trainings(schedule: str, warmup: int, steps: int) -> None:
     config = TrainConfig(warmup_steps=warmup, steps=steps, schedule=schedule)  # type: ignore[arg-type]
