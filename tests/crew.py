@@ -185,6 +185,9 @@ def main(folder: Path) -> None:
     muon = {**TOY["train"], "optimizer": "muon"}
     together(folder, "muon-one", 1, updates, {"train": muon}, [6], True)
     together(folder, "muon-two", 2, updates, {"train": muon}, [3, 3], True)
+    for name in ("one", "two"):
+        shares, kernels = SHARES[name], {"train": {**native["train"], "optimizer": "muon"}}
+        together(folder, f"muon-native-{name}", len(shares), updates, kernels, shares, False)
     together(folder, "muon-sharded", 3, updates, {"train": {**muon, "sharded": True}}, [2, 2, 2], True)
     together(folder, "talk", 3, talk)
     for how in ("killed", "error"):

@@ -41,13 +41,11 @@ SMALL: dict[str, Any] = {
     "text__bpe_dropout": 0.2,
     "data__batch_tokens": 16,
     "train__accumulate": 3,
-    "train__optimizer": "muon",
     "train__save_every": 4,
     "train__validate_every": 50,
     "train__validate_limit": 1,
 }
-"""Sizes that the kernels can train, and the optimizer of small corpora; two or three pairs a batch, three batches an
-update."""
+"""Sizes that the kernels can train; two or three pairs a batch, three batches an update."""
 
 
 @dataclass(frozen=True)

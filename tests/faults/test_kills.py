@@ -81,10 +81,19 @@ def go_on(case: Case, root: Path, draws: random.Random) -> bool:
 
 
 @pytest.mark.goal("A1")
-@pytest.mark.parametrize("backend", ["native", pytest.param("torch", marks=pytest.mark.slow)])
-def test_killed_at_random_instants(backend: str, make: Make, trials: Trials, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("backend", "optimizer"),
+    [
+        ("native", "muon"),
+        pytest.param("native", "adam", marks=pytest.mark.slow),
+        pytest.param("torch", "muon", marks=pytest.mark.slow),
+        pytest.param("torch", "adam", marks=pytest.mark.slow),
+    ],
+)
+def test_killed_at_random_instants(backend: str, optimizer: str, make: Make, trials: Trials, tmp_path: Path) -> None:
     """An attempt is a kill; each training is killed until it is through all the same, and then compared."""
-    long = make(120, train__steps=60, train__validate_every=20, train__backend=backend)
+    chosen = {"train__backend": backend, "train__optimizer": optimizer}
+    long = make(120, train__steps=60, train__validate_every=20, **chosen)
     root, trainings = tmp_path / "1", 1
     for trial in trials:
         with trial:

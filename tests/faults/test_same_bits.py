@@ -21,6 +21,7 @@ from trainings import Silent, fingerprint, fresh
 PATHS = {"native": FusedPath, "torch": PlainPath}
 MATRIX: dict[str, tuple[Any, ...]] = {
     "train__schedule": ("noam", "cosine", "linear", "plateau"),
+    "train__optimizer": ("adam", "muon"),
     "model__tied": ("three-way", "output", "none"),
     "train__precision": ("float32", "bfloat16"),
     "train__ema_decay": (0.9, 0.0),

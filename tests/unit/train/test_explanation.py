@@ -75,3 +75,15 @@ def test_the_command_only_says_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_length_that_was_wished_for(tmp_path: Path, wish: tuple[object, ...], said: str) -> None:
     ran = call("train", *corpus(tmp_path, 30), "--out", tmp_path / "m", "--explain", *wish)
     assert f"dragoman: training: {said}" in ran.err
+
+
+def test_a_budget_is_explained_with_its_optimizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(
+        "dragoman.train.explanation.explain", lambda config, *_: seen.append(config.train.optimizer) or []
+    )
+    monkeypatch.setattr("dragoman.train.presets.TINY_CORPUS", 20)
+    files = corpus(tmp_path, 30)
+    for wish in ((), ("--budget", "1m"), ("--budget", "1m", "--set", "train.optimizer=adam")):
+        assert call("train", *files, "--out", tmp_path / "m", "--explain", *wish).code == 0
+    assert seen == ["adam", "muon", "adam"]

@@ -186,13 +186,13 @@ def test_small_batches_add_up_to_a_big_one() -> None:
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("threads", "activation"), [(1, "relu"), (3, "swiglu")])
 def test_updates_are_those_of_pytorch_and_of_the_average(
-    optimizer: str, decay: float, threads: int, monkeypatch: pytest.MonkeyPatch
+    optimizer: str, decay: float, threads: int, activation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A large epsilon: else Adam makes whole steps of gradients that are hardly more than rounding.
     train = {"optimizer": optimizer, "weight_decay": decay, "ema_decay": 0.9, "clip_norm": 0.5, "adam_epsilon": 1e-3}
-    settings = config(train, dropout=0.0, activation="swiglu")
+    settings = config(train, dropout=0.0, activation=activation)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     begun, other = training(settings), training(settings)
     fused, plain = FusedPath(begun, settings), PlainPath(other, settings)
@@ -206,6 +206,23 @@ def test_updates_are_those_of_pytorch_and_of_the_average(
                 left, right = left.chunk(2)[1], right.chunk(2)[1]
             assert torch.allclose(left, right, atol=1e-5), name
     assert {float(state["step"]) for state in begun.optimizer.state.values()} == {5.0}
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_an_update_is_the_same_on_any_number_of_threads(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the bit, for one gradient; the gradient itself is added up thread by thread."""
+    settings = config({"optimizer": optimizer}, activation="swiglu")
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        begun = training(settings)
+        fused = packed(begun, settings)
+        for step in range(1, 4):
+            fused.gradient.copy_(torch.randn(fused.gradient.shape, generator=torch.Generator().manual_seed(step)))
+            fused.update(3e-3, 0.5, 0.9)
+        found.append([*begun.model.parameters(), *begun.average.parameters()])
+    for others in found[1:]:
+        assert all(torch.equal(*pair) for pair in zip(found[0], others, strict=True))
 
 
 def test_what_the_kernels_do_not_fit_is_trained_by_pytorch() -> None:

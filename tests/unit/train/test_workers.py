@@ -160,6 +160,14 @@ def test_many_orthogonalize_what_one_does(folder: Path, name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.goal("A10")
+def test_many_orthogonalize_with_kernels(folder: Path) -> None:
+    check_same(folder, "muon-native-two", "muon-native-one", 1e-4)
+    assert found(folder, "muon-native-two")[0]["path"] == "FusedPath"
+    assert len(prints(found(folder, "muon-native-two"))) == 1
+
+
+@pytest.mark.slow
 def test_what_they_say(folder: Path) -> None:
     results = found(folder, "talk")
     thing = {"text": "ünï", "number": 0.1, "none": None, "inf": float("-inf")}
