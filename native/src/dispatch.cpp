@@ -28,6 +28,7 @@ DECLARE(neon)
 DECLARE(avx2)
 DECLARE(avxvnni)
 DECLARE(avx512)
+DECLARE(avx512bf16)
 DECLARE(amx)
 DECLARE(emulated_avx512)
 DECLARE(emulated_amx)
@@ -48,11 +49,16 @@ namespace {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
 }
 
+[[maybe_unused]] bool has_avx512bf16() {
+  unsigned a, b, c, d;
+  return has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
+}
+
 // The operating system must be asked to keep the tiles, once for a process.
 [[maybe_unused]] bool has_amx() {
   unsigned a, b, c, d;
   constexpr unsigned kTiles = 1u << 22 | 1u << 24 | 1u << 25;  // of bfloat16, at all, of int8
-  if (!has_avx512() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & kTiles) != kTiles) return false;
+  if (!has_avx512bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & kTiles) != kTiles) return false;
 #if defined(__linux__)
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
@@ -66,6 +72,9 @@ std::vector<const Kernels*> find_all() {
   std::vector<const Kernels*> found;
 #if defined(DRAGOMAN_HAVE_AMX)
   if (has_amx()) found.push_back(&amx::table);
+#endif
+#if defined(DRAGOMAN_HAVE_AVX512BF16)
+  if (has_avx512bf16()) found.push_back(&avx512bf16::table);
 #endif
 #if defined(DRAGOMAN_HAVE_AVX512)
   if (has_avx512()) found.push_back(&avx512::table);

@@ -85,6 +85,9 @@ static ALWAYS_INLINE void store(float* to, Floats x) { memcpy(to, &x, sizeof x);
 
 // Rounds to the nearest, ties to even; what is not finite is the caller's concern.
 static ALWAYS_INLINE void store(BFloat16* to, Floats x) {
+#if defined(__AVX512BF16__)
+  __m256bh halves = _mm512_cvtneps_pbh((__m512)x);
+#else
   Bits bits = (Bits)x;
   bits = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
 #if DRAGOMAN_LANES == 8
@@ -92,6 +95,7 @@ static ALWAYS_INLINE void store(BFloat16* to, Floats x) {
   __m128i halves = _mm_packus_epi32(low, high);
 #else
   Halves halves = __builtin_convertvector(bits, Halves);
+#endif
 #endif
   memcpy(to, &halves, sizeof halves);
 }

@@ -5,7 +5,10 @@
 
 #if defined(__AMX_BF16__) || defined(DRAGOMAN_EMULATE_AMX)
 #include "products_amx.h"
-#define HALVES {true, packed_bytes_tiles, pack_tiles, multiply_tiles}
+#define HALVES {true, packed_bytes_halves, pack_halves, multiply_tiles}
+#elif defined(__AVX512BF16__) || defined(DRAGOMAN_EMULATE_BF16)
+#include "products_bf16.h"
+#define HALVES {true, packed_bytes_halves, pack_halves, multiply_halves}
 #else
 #define HALVES {false, packed_bytes, pack<true>, multiply_rounded}
 #endif

@@ -1,95 +1,15 @@
-// Matrix products on the tiles of AMX, factors rounded to bfloat16, sums in float32.
-//
-// The right factor is packed into tiles of 32 inner numbers times 16 columns, one column panel after the other. The left
-// one is converted some rows at a time; where its columns lie together it is turned on the way.
+// Matrix products of halves on the tiles of AMX. The left factor is converted some rows at a time; where its columns lie
+// together it is turned on the way.
 #pragma once
 
 #include "../tiles.h"
-#include "kernels.h"
+#include "halves.h"
 
 namespace DRAGOMAN_KERNELS {
 
-using dragoman::Left;
-using dragoman::up;
-
-constexpr int kTileDeep = 32, kTileWide = 16;
-constexpr int kDeepHalves = 512;  // inner numbers at a time: two panels of them stay in the first-level cache
-constexpr int kRowsHalves = 128;  // rows at a time: converted, they stay in the second
-
-static int64_t packed_bytes_tiles(int inner, int columns) { return 2 * up(inner, kTileDeep) * up(columns, kTileWide); }
-
-static ALWAYS_INLINE uint16_t half(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, 4);
-  return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
-// Two vectors of floats as 32-bit words: `low` in the lower halves.
-static ALWAYS_INLINE Bits paired(Floats low, Floats high) {
-  Bits a = (Bits)low, b = (Bits)high;
-  a = (a + 0x7fff + ((a >> 16) & 1)) >> 16;
-  b = (b + 0x7fff + ((b >> 16) & 1)) & 0xffff0000u;
-  return a | b;
-}
-
-static void pack_tiles(const float* from, int64_t inner_stride, int64_t column_stride, int inner, int columns, void* packed) {
-  uint16_t* to = static_cast<uint16_t*>(packed);
-  for (int n = 0; n < columns; n += kTileWide)
-    for (int k = 0; k < up(inner, kTileDeep); k += 2, to += 2 * kTileWide) {
-      const float* at = from + k * inner_stride + n * column_stride;
-      if (column_stride == 1 && n + kTileWide <= columns && k + 2 <= inner) {
-        for (int v = 0; v < kTileWide; v += kLanes) {
-          Bits words = paired(load(at + v), load(at + inner_stride + v));
-          memcpy(to + 2 * v, &words, sizeof words);
-        }
-        continue;
-      }
-      for (int c = 0; c < kTileWide; c++)
-        for (int i = 0; i < 2; i++)
-          to[2 * c + i] = n + c < columns && k + i < inner ? half(at[i * inner_stride + c * column_stride]) : 0;
-    }
-}
-
-// 16 lines of 16 words, turned.
-static void turn(const uint32_t (*lines)[16], uint32_t* to, int64_t stride) {
-  typedef uint32_t Line __attribute__((vector_size(64)));
-  Line a[16], b[16];
-  for (int i = 0; i < 16; i++) memcpy(&a[i], lines[i], 64);
-  // Each step exchanges blocks half as large between lines half as far apart.
-  for (int i = 0; i < 8; i++) {
-    b[i] = __builtin_shufflevector(a[i], a[i + 8], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23);
-    b[i + 8] = __builtin_shufflevector(a[i], a[i + 8], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
-  }
-  for (int i = 0; i < 16; i += 8)
-    for (int j = i; j < i + 4; j++) {
-      a[j] = __builtin_shufflevector(b[j], b[j + 4], 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27);
-      a[j + 4] = __builtin_shufflevector(b[j], b[j + 4], 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
-    }
-  for (int i = 0; i < 16; i += 4)
-    for (int j = i; j < i + 2; j++) {
-      b[j] = __builtin_shufflevector(a[j], a[j + 2], 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
-      b[j + 2] = __builtin_shufflevector(a[j], a[j + 2], 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
-    }
-  for (int i = 0; i < 16; i += 2) {
-    a[i] = __builtin_shufflevector(b[i], b[i + 1], 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30);
-    a[i + 1] = __builtin_shufflevector(b[i], b[i + 1], 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
-  }
-  for (int i = 0; i < 16; i++) memcpy(to + i * stride, &a[i], 64);
-}
-
-// Rows of the left factor into [rows][kDeepHalves] halves, zeros behind the last inner number of a tile.
-static void halve_along(const Left& left, int rows, int inner, uint16_t* to) {
-  int even = inner / kLanes * kLanes;
-  for (int r = 0; r < rows; r++, to += kDeepHalves) {
-    const float* from = left.data + r * left.row_stride;
-    for (int k = 0; k < even; k += kLanes) store(reinterpret_cast<BFloat16*>(to + k), load(from + k));
-    for (int k = even; k < up(inner, kTileDeep); k++) to[k] = k < inner ? half(from[k]) : 0;
-  }
-}
-
 static void halve_across(const Left& left, int rows, int inner, uint16_t* to) {
   for (int r = 0; r < rows; r += 16)
-    for (int k = 0; k < inner; k += kTileDeep) {
+    for (int k = 0; k < inner; k += kPanelDeep) {
       alignas(64) uint32_t lines[16][16] = {};
       for (int p = 0; p < 16 && k + 2 * p < inner; p++) {
         const float* low = left.data + r + (k + 2 * p) * left.inner_stride;
@@ -125,7 +45,7 @@ static void square(const uint16_t* rows, bool is_tall, const uint16_t* panel, in
   if (is_wide) { BEGIN_SUM(1, out + 16, 16) }
   if (is_tall) { BEGIN_SUM(2, lower, 0) }
   if (is_tall && is_wide) { BEGIN_SUM(3, lower + 16, 16) }
-  for (int k = 0; k < inner; k += kTileDeep, panel += kTileDeep * kTileWide) {
+  for (int k = 0; k < inner; k += kPanelDeep, panel += kPanelDeep * kPanelColumns) {
     tile_load(4, rows + k, 2 * kDeepHalves);
     tile_load(6, panel, 64);
     tile_multiply_halves(0, 4, 6);
@@ -166,10 +86,10 @@ static void ragged(const uint16_t* rows, int count, const uint16_t* panel, int c
 static void multiply_tiles(Left left, int rows, const void* packed, int inner, int columns, float* out, int64_t stride,
                            const float* bias, bool is_added) {
   alignas(64) static thread_local uint16_t halves[kRowsHalves * kDeepHalves];
-  int64_t panel_size = up(inner, kTileDeep) * kTileWide;
+  int64_t panel_size = up(inner, kPanelDeep) * kPanelColumns;
   for (int k = 0; k < inner; k += kDeepHalves, is_added = true) {
     int deep = inner - k < kDeepHalves ? inner - k : kDeepHalves;
-    const uint16_t* panels = static_cast<const uint16_t*>(packed) + int64_t(k) * kTileWide;
+    const uint16_t* panels = static_cast<const uint16_t*>(packed) + int64_t(k) * kPanelColumns;
     for (int first = 0; first < rows; first += kRowsHalves) {
       int count = rows - first < kRowsHalves ? rows - first : kRowsHalves;
       Left part = {left.data + first * left.row_stride + k * left.inner_stride, left.row_stride, left.inner_stride};
@@ -184,7 +104,7 @@ static void multiply_tiles(Left left, int rows, const void* packed, int inner, i
         for (int n = 0; n < columns; n += 32)
           for (int r = from; r < to; r += 32) {
             const uint16_t* left_rows = halves + r * kDeepHalves;
-            const uint16_t* panel = panels + n / kTileWide * panel_size;
+            const uint16_t* panel = panels + n / kPanelColumns * panel_size;
             float* at = out + int64_t(first + r) * stride + n;
             const float* b = bias ? bias + n : nullptr;
             int tall = to - r < 32 ? to - r : 32, wide = columns - n;
@@ -195,7 +115,7 @@ static void multiply_tiles(Left left, int rows, const void* packed, int inner, i
             if (wide >= 16) square(left_rows, tall > 16, panel, 0, false, deep, at, stride, b, is_added);
             int done = wide / 16 * 16;
             if (done < wide)
-              ragged(left_rows, tall, panel + done / kTileWide * panel_size, wide - done, deep, at + done, stride,
+              ragged(left_rows, tall, panel + done / kPanelColumns * panel_size, wide - done, deep, at + done, stride,
                      b ? b + done : nullptr, is_added);
           }
       }
