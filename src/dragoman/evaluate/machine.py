@@ -9,7 +9,7 @@ from dragoman.engine import processor
 from dragoman.engine.library import instruction_set, open_library
 from dragoman.errors import EngineError
 
-FLAGS = ("amx_int8", "avx512_vnni", "avx512bw", "avx_vnni", "avx2", "fma", "i8mm", "asimddp", "asimd")
+FLAGS = ("amx_int8", "avx512_bf16", "avx512_vnni", "avx512bw", "avx_vnni", "avx2", "fma", "i8mm", "asimddp", "asimd")
 """What the engine's instruction sets ask a processor for, as Linux spells it."""
 
 
