@@ -141,7 +141,7 @@ class TrainConfig(Section, frozen=True):
     backend: Literal["auto", "native", "torch"] = "auto"
     "Who computes the updates: the CPU kernels, or PyTorch's operations; auto takes the kernels where it can."
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    "What factors of matrix products are rounded to, the rest stays float32; auto: bfloat16 where it is multiplied fast."
+    "What factors of matrix products are rounded to, the rest stays float32; auto: bfloat16 where that is fast."
     max_bad_steps: Annotated[int, Meta(ge=1, le=1000)] = 10
     "Consecutive updates with a loss or gradient that is not finite before stepping back; each is skipped and counted."
     tensorboard: bool = False
