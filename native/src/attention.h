@@ -14,39 +14,50 @@
 
 namespace DRAGOMAN_KERNELS {
 
-constexpr int kSide = kLanes == 16 ? 1 : 2;  // vectors side by side in `product`; 16 columns or fewer
-
-// out[r][..] (kSide vectors) = sum over k of left[r][k] * right[k][..]
-template <int kRows, typename T>
-static void product_tile(const float* left, int left_stride, const T* right, int right_stride, int depth, float* out,
-                         int out_stride) {
-  Floats sums[kRows][kSide];
+// out[r][..] (kVectors of them) = sum over k of left[r][k] * right[k][..]
+template <int kRows, int kVectors, typename T>
+static ALWAYS_INLINE void product_tile(const float* left, int left_stride, const T* right, int right_stride, int depth, float* out,
+                                       int out_stride) {
+  Floats sums[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; r++)
 #pragma GCC unroll 8
-    for (int v = 0; v < kSide; v++) sums[r][v] = Floats{};
+    for (int v = 0; v < kVectors; v++) sums[r][v] = Floats{};
   for (int k = 0; k < depth; k++, right += right_stride) {
-    Floats line[kSide];
+    Floats line[kVectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < kSide; v++) line[v] = load(right + kLanes * v);
+    for (int v = 0; v < kVectors; v++) line[v] = load(right + kLanes * v);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; r++)
 #pragma GCC unroll 8
-      for (int v = 0; v < kSide; v++) sums[r][v] += left[int64_t(r) * left_stride + k] * line[v];
+      for (int v = 0; v < kVectors; v++) sums[r][v] += left[int64_t(r) * left_stride + k] * line[v];
   }
   for (int r = 0; r < kRows; r++)
-    for (int v = 0; v < kSide; v++) store(out + int64_t(r) * out_stride + kLanes * v, sums[r][v]);
+    for (int v = 0; v < kVectors; v++) store(out + int64_t(r) * out_stride + kLanes * v, sums[r][v]);
+}
+
+// Few rows take more vectors at once: sums that do not wait for each other.
+template <int kRows, typename T>
+static void product_of(const float* left, int left_stride, const T* right, int right_stride, int depth, int columns, float* out,
+                       int out_stride) {
+  constexpr int kMost = kRows <= 2 || kLanes == 16 ? 4 : 2;
+  int c = 0;
+  for (; c + kMost * kLanes <= columns; c += kMost * kLanes)
+    product_tile<kRows, kMost>(left, left_stride, right + c, right_stride, depth, out + c, out_stride);
+  if (kMost > 2 && c + 2 * kLanes <= columns) {
+    product_tile<kRows, 2>(left, left_stride, right + c, right_stride, depth, out + c, out_stride);
+    c += 2 * kLanes;
+  }
+  if (c < columns) product_tile<kRows, 1>(left, left_stride, right + c, right_stride, depth, out + c, out_stride);
 }
 
 template <typename T>
 static void product(const float* left, int left_stride, int rows, const T* right, int right_stride, int depth, int columns,
                     float* out, int out_stride) {
-  for (int c = 0; c < columns; c += kSide * kLanes) {
-    if (rows == 4) product_tile<4>(left, left_stride, right + c, right_stride, depth, out + c, out_stride);
-    if (rows == 3) product_tile<3>(left, left_stride, right + c, right_stride, depth, out + c, out_stride);
-    if (rows == 2) product_tile<2>(left, left_stride, right + c, right_stride, depth, out + c, out_stride);
-    if (rows == 1) product_tile<1>(left, left_stride, right + c, right_stride, depth, out + c, out_stride);
-  }
+  if (rows == 4) product_of<4>(left, left_stride, right, right_stride, depth, columns, out, out_stride);
+  if (rows == 3) product_of<3>(left, left_stride, right, right_stride, depth, columns, out, out_stride);
+  if (rows == 2) product_of<2>(left, left_stride, right, right_stride, depth, columns, out, out_stride);
+  if (rows == 1) product_of<1>(left, left_stride, right, right_stride, depth, columns, out, out_stride);
 }
 
 // In place over `length` scores, of which there is room for length16; those behind become 0.
@@ -106,25 +117,35 @@ static void attend(const float* queries, int stride, int rows, const void* keys,
   }
 }
 
+// out = sum over t of weights[t] * kColumns numbers of cell t
+template <int kColumns, typename T>
+static void mix_cells(const void* const* cells, int length, int64_t offset, const float* weights, float* out) {
+  Floats sums[kColumns / kLanes] = {};
+  for (int t = 0; t < length; t++) {
+    const T* value = static_cast<const T*>(cells[t]) + offset;
+    for (int v = 0; v < kColumns / kLanes; v++) sums[v] += weights[t] * load(value + kLanes * v);
+  }
+  for (int v = 0; v < kColumns / kLanes; v++) store(out + kLanes * v, sums[v]);
+}
+
 template <typename T>
 static void attend_cells(const float* query, const void* const* cells, int length, int64_t key_offset, int64_t value_offset,
                          int width, float scale, float* out, float* scores) {
   for (int t = 0; t < length; t++) {
     const T* key = static_cast<const T*>(cells[t]) + key_offset;
+    // The next head's key and this head's value: cells lie apart, and no processor guesses where.
+    for (int i = 0; i < width; i += int(64 / sizeof(T))) {
+      __builtin_prefetch(key + width + i);
+      __builtin_prefetch(key - key_offset + value_offset + i);
+    }
     Floats sums = {};
     for (int i = 0; i < width; i += kLanes) sums += load(query + i) * load(key + i);
     scores[t] = sum(sums);
   }
   softmax(scores, length, scale);
-  constexpr int kWide = 16 / kLanes;
-  for (int i = 0; i < width; i += 16) {
-    Floats sums[kWide] = {};
-    for (int t = 0; t < length; t++) {
-      const T* value = static_cast<const T*>(cells[t]) + value_offset + i;
-      for (int v = 0; v < kWide; v++) sums[v] += scores[t] * load(value + kLanes * v);
-    }
-    for (int v = 0; v < kWide; v++) store(out + i + kLanes * v, sums[v]);
-  }
+  int i = 0;
+  for (; i + 64 <= width; i += 64) mix_cells<64, T>(cells, length, value_offset + i, scores, out + i);
+  for (; i < width; i += 16) mix_cells<16, T>(cells, length, value_offset + i, scores, out + i);
 }
 
 template <typename T>

@@ -26,6 +26,8 @@ struct Part {
   int32_t* partial;
   float* out;
   int stride;
+  const int8_t* next = nullptr;  // the weights of the part after this one
+  int next_panels = 0;
 
   const int8_t* row(int at) const { return rows + int64_t(at) * width + begin; }
 
