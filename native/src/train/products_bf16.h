@@ -35,6 +35,9 @@ struct Block {
 
 template <int kRows, int kPanels>
 static ALWAYS_INLINE void block(const Block& b) {
+  // Where the sums go is asked for while they are made.
+  for (int r = 0; r < kRows; r++)
+    for (int p = 0; p < kPanels; p++) __builtin_prefetch(b.out + r * b.stride + p * kPanelColumns, 1);
   Floats sums[kRows][kPanels] = {};
   const uint32_t* panel = b.panel;
   const uint32_t* rows = b.rows;
@@ -85,8 +88,8 @@ static void all_rows(const Block& first, bool is_across, int rows) {
 }
 
 static void halve_beside(const Left& left, int rows, int inner, uint32_t* to) {
-  for (int r = 0; r < rows; r += 16)
-    for (int k = 0; k < inner; k += 2) {
+  for (int k = 0; k < inner; k += 2)
+    for (int r = 0; r < rows; r += 16) {
       const float* low = left.data + r + k * left.inner_stride;
       const float* high = k + 1 < inner ? low + left.inner_stride : nullptr;
       uint32_t* line = to + int64_t(r) * kRowWords + k / 2 * 16;
