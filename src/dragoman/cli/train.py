@@ -132,7 +132,7 @@ def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]", wish: Wis
     from dragoman.data.report import examine
     from dragoman.store.folder import ModelFolder
     from dragoman.train.explanation import explain
-    from dragoman.train.presets import CorpusSize, by_the_clock, for_corpus, narrower
+    from dragoman.train.presets import CorpusSize, for_corpus, narrower
 
     begun, may_be_narrower = ModelFolder(out).config, False
     if begun.exists():
@@ -140,10 +140,8 @@ def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]", wish: Wis
     else:
         size = CorpusSize.of(examine(sources.train, sources.valid).train)
         begun_with = [sources.start.layer] if sources.start else []
-        choice, given = for_corpus(size), [*begun_with, *wanted]
-        if wish.budget is not None:
-            choice, may_be_narrower = by_the_clock(choice, size, given), bool(narrower(size, given))
-        basis = merge([choice, *begun_with]).to_dict()
+        may_be_narrower = wish.budget is not None and bool(narrower(size, [*begun_with, *wanted]))
+        basis = merge([for_corpus(size), *begun_with]).to_dict()
     if os.environ.get("RANK", "0") == "0":
         for line in explain(merge([basis, *wanted]), int(os.environ.get("WORLD_SIZE", "1")), spelled(wish)):
             warn(line)

@@ -16,7 +16,7 @@ from dragoman.train.costs import Costs, measure, write
 from dragoman.train.estimate import training_minutes
 from dragoman.train.length import begun_with, lay_out, measure_epoch, spell_tokens
 from dragoman.train.prepare import Prepared
-from dragoman.train.presets import CorpusSize, by_the_clock, for_corpus, narrower
+from dragoman.train.presets import CorpusSize, for_corpus, narrower
 from dragoman.train.watcher import Watcher
 
 REHEARSAL = 0.02
@@ -62,7 +62,7 @@ class Budget:
     "Keys of [train] that the user has set."
 
     def defaults(self, size: CorpusSize, layers: Sequence[Layer], watcher: Watcher) -> Layer:
-        """The usual ones, or those of a narrower model if time is short; by Muon where that is known to learn more."""
+        """The usual ones, or those of a narrower model if time is short."""
         choice = for_corpus(size)
         for less in narrower(size, layers):
             config = merge([choice, *layers])
@@ -74,7 +74,7 @@ class Budget:
                 f" a narrower one is taken for {duration.exact(self.seconds)}"
             )
             choice = less
-        return by_the_clock(choice, size, layers)
+        return choice
 
     def begin(self, prepared: Prepared, watcher: Watcher) -> Layer:
         """As many updates as fit into what is left of the budget.

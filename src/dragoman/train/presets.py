@@ -70,17 +70,6 @@ def narrower(size: CorpusSize, layers: Sequence[Layer]) -> list[Layer]:
     return [narrowest] if size.pairs <= MIDDLE_CORPUS else [_middle(size), narrowest]
 
 
-def by_the_clock(choice: Layer, size: CorpusSize, layers: Sequence[Layer]) -> Layer:
-    """``choice``, one of the above, for a training that may end early: narrow models then learn more by Muon.
-
-    Not compared, and left alone: the smallest corpora, wider models, and what the ``layers`` make of the width.
-    """
-    is_left = size.pairs <= TINY_CORPUS or _say_the_width(layers)
-    if is_left or choice["model"]["d_model"] != PRESETS["tiny"]["d_model"]:
-        return choice
-    return {**choice, "train": {**choice["train"], "optimizer": "muon"}}
-
-
 def preset_name(size: CorpusSize) -> str:
     """The name of the model sizes that :func:`for_corpus` takes."""
     width = for_corpus(size)["model"]["d_model"]
@@ -122,7 +111,8 @@ def _narrow(size: CorpusSize, dropout: float, epochs: float) -> Layer:
         "data": {"batch_tokens": 512},
         "train": {
             "learning_rate": 3e-3,
-            "schedule": "cosine",
+            "schedule": "plateau",
+            "optimizer": "muon",
             **_length(size, epochs=epochs, batch_tokens=512, warmup=800, every=3000),
         },
     }

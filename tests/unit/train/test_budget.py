@@ -91,12 +91,6 @@ def test_the_width_that_the_user_wants_stays(monkeypatch: pytest.MonkeyPatch) ->
         assert Budget(60.0, Stopped()).defaults(size, [{"model": model}], Silent()) == for_corpus(size)
 
 
-@pytest.mark.parametrize(("pairs", "model"), [(12_000, {}), (90_000, {"preset": "base"}), (90_000, {"d_model": 64})])
-def test_where_muon_was_not_compared_adam_stays(pairs: int, model: dict[str, Any]) -> None:
-    size = CorpusSize(pairs, 9.0, 9.0)
-    assert Budget(60.0, Stopped()).defaults(size, [{"model": model}], Silent()) == for_corpus(size)
-
-
 def begun(root: Path, plan: Plan | None, watcher: Silent | None = None, **values: Any) -> Prepared:
     root.mkdir(exist_ok=True)
     train = corpus(root, 60)

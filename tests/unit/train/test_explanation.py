@@ -77,13 +77,15 @@ def test_the_length_that_was_wished_for(tmp_path: Path, wish: tuple[object, ...]
     assert f"dragoman: training: {said}" in ran.err
 
 
-def test_a_budget_is_explained_with_its_optimizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_optimizer_that_is_explained_is_the_default_or_the_user_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[str] = []
     monkeypatch.setattr(
         "dragoman.train.explanation.explain", lambda config, *_: seen.append(config.train.optimizer) or []
     )
     monkeypatch.setattr("dragoman.train.presets.TINY_CORPUS", 20)
     files = corpus(tmp_path, 30)
-    for wish in ((), ("--budget", "1m"), ("--budget", "1m", "--set", "train.optimizer=adam")):
+    for wish in ((), ("--budget", "1m"), ("--set", "train.optimizer=adam")):
         assert call("train", *files, "--out", tmp_path / "m", "--explain", *wish).code == 0
-    assert seen == ["adam", "muon", "adam"]
+    assert seen == ["muon", "muon", "adam"]

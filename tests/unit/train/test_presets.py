@@ -104,6 +104,13 @@ def test_the_peak_of_the_rate_is_about_the_paper_s(pairs: int) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("pairs", "optimizer"), [(12_000, "adam"), (12_001, "muon"), (100_000, "muon"), (100_001, "adam")]
+)
+def test_muon_is_the_default_where_it_was_compared(pairs: int, optimizer: str) -> None:
+    assert merge([for_corpus(CorpusSize(pairs, 15.0, 15.0))]).train.optimizer == optimizer
+
+
 @pytest.mark.parametrize(("pairs", "widths"), [(29_000, []), (150_000, [128]), (2_000_000, [256, 128])])
 def test_narrower_models(pairs: int, widths: list[int]) -> None:
     size = CorpusSize(pairs, 15.0, 15.0)
