@@ -2,6 +2,7 @@
 
 import random
 import time
+from statistics import median
 
 import torch
 
@@ -15,8 +16,8 @@ from dragoman.train.state import begin
 SAMPLE_TOKENS = 1024
 """Pieces, of the longer side, of the measured batch, or the configured ones if they are fewer."""
 
-TIMES = 3
-"""The fastest counts; in the first, memory and threads are set up."""
+TIMES = 8
+"""The median counts, but for the first, in which memory and threads are set up."""
 
 
 def training_minutes(config: Config, size: CorpusSize) -> float:
@@ -40,7 +41,7 @@ def training_minutes(config: Config, size: CorpusSize) -> float:
         gradients.append(between - started)
         updates.append(time.monotonic() - between)
     passes = config.train.accumulate * config.data.batch_tokens / tokens
-    return config.train.steps * (passes * min(gradients) + min(updates)) / 60
+    return config.train.steps * (passes * median(gradients[1:]) + median(updates[1:])) / 60
 
 
 def _made_up(size: CorpusSize, tokens: int, vocab: int, longest: int) -> Batch:
