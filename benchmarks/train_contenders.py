@@ -62,14 +62,16 @@ class Dragoman:
         backend: ``train.backend``; ``auto`` takes the kernels where they are built. The version says who computes.
     """
 
-    precisions = BOTH
+    precisions: tuple[str, ...] = BOTH
 
     def __init__(self, sizes: Sizes, threads: int, backend: str) -> None:
         import torch
 
         import dragoman
         from dragoman.config import merge
+        from dragoman.engine.library import open_library
         from dragoman.train.memory import keep_freed_memory
+        from dragoman.train.path import FusedPath
 
         torch.set_num_threads(threads)
         keep_freed_memory()
@@ -89,6 +91,8 @@ class Dragoman:
         self.paths: dict[str, Any] = {}
         self.count = 0
         self.version = f"dragoman {dragoman.__version__} by {type(self.path('float32')).__name__}"
+        if isinstance(self.path("float32"), FusedPath):  # what train.precision=auto takes
+            self.precisions = ("bfloat16" if open_library().dragoman_has_bfloat16() else "float32",)
 
     def path(self, precision: str) -> Any:
         """Who computes in ``precision``, with a model of its own."""
@@ -314,7 +318,7 @@ def quickest(works: Mapping[str, Callable[[], object]], limit: float) -> dict[st
 
 def faster_precision(contender: Contender, pairs: Pairs, allowed: Sequence[str]) -> str:
     """The precision that a short trial on parts of a batch finds faster."""
-    left = [precision for precision in contender.precisions if precision in allowed]
+    left = [precision for precision in contender.precisions if precision in allowed] or list(allowed)
     for share in TRIALS:
         if len(left) > 1:
             some = pairs[:: max(min(share, len(pairs) // 2), 1)]
