@@ -317,7 +317,7 @@ def quickest(works: Mapping[str, Callable[[], object]], limit: float) -> dict[st
 
 
 def faster_precision(contender: Contender, pairs: Pairs, allowed: Sequence[str]) -> str:
-    """The precision that a short trial on parts of a batch finds faster."""
+    """The one allowed, or what a short trial on parts of a batch finds faster of those the contender offers."""
     left = [precision for precision in contender.precisions if precision in allowed] or list(allowed)
     for share in TRIALS:
         if len(left) > 1:

@@ -83,7 +83,8 @@ static ALWAYS_INLINE Ints load_ints(const void* from) {
 
 static ALWAYS_INLINE void store(float* to, Floats x) { memcpy(to, &x, sizeof x); }
 
-// Rounds to the nearest, ties to even; what is not finite is the caller's concern.
+// Rounds to the nearest, ties to even; what is not finite is the caller's concern. The instruction for it makes zeros of
+// numbers below 2^-126.
 static ALWAYS_INLINE void store(BFloat16* to, Floats x) {
 #if defined(__AVX512BF16__)
   __m256bh halves = _mm512_cvtneps_pbh((__m512)x);

@@ -37,7 +37,7 @@ def check(
     report = examine(train, *others, drop_duplicates=data.drop_duplicates)
     if report.fit_to_train:
         size = presets.CorpusSize.of(report.train)
-        resolved = merge([presets.for_corpus(size), *wanted])
+        resolved = merge([presets.for_corpus(size, wanted), *wanted])
         minutes = None
         if estimate and find_spec("torch") is None:
             typer.echo("no estimate of the time: it needs torch; pip install 'dragoman[train]'", err=True)

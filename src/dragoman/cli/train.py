@@ -140,8 +140,9 @@ def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]", wish: Wis
     else:
         size = CorpusSize.of(examine(sources.train, sources.valid).train)
         begun_with = [sources.start.layer] if sources.start else []
-        may_be_narrower = wish.budget is not None and bool(narrower(size, [*begun_with, *wanted]))
-        basis = merge([for_corpus(size), *begun_with]).to_dict()
+        over = [*begun_with, *wanted]
+        may_be_narrower = wish.budget is not None and bool(narrower(size, over))
+        basis = merge([for_corpus(size, over), *begun_with]).to_dict()
     if os.environ.get("RANK", "0") == "0":
         for line in explain(merge([basis, *wanted]), int(os.environ.get("WORLD_SIZE", "1")), spelled(wish)):
             warn(line)

@@ -63,7 +63,7 @@ class Budget:
 
     def defaults(self, size: CorpusSize, layers: Sequence[Layer], watcher: Watcher) -> Layer:
         """The usual ones, or those of a narrower model if time is short."""
-        choice = for_corpus(size)
+        choice = for_corpus(size, layers)
         for less in narrower(size, layers):
             config = merge([choice, *layers])
             seconds = 60 * training_minutes(config, size)

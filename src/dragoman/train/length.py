@@ -29,7 +29,7 @@ class Steps:
 
     def defaults(self, size: CorpusSize, layers: Sequence[Layer], watcher: Watcher) -> Layer:
         """Those of the corpus."""
-        return for_corpus(size)
+        return for_corpus(size, layers)
 
     def begin(self, prepared: Prepared, watcher: Watcher) -> Layer:
         """So many updates."""
@@ -48,7 +48,7 @@ class Epochs:
 
     def defaults(self, size: CorpusSize, layers: Sequence[Layer], watcher: Watcher) -> Layer:
         """Those of the corpus."""
-        return for_corpus(size)
+        return for_corpus(size, layers)
 
     def begin(self, prepared: Prepared, watcher: Watcher) -> Layer:
         """As many updates as that takes."""

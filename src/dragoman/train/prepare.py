@@ -167,7 +167,7 @@ def _make(
     told = {"text": {"src_lang": src_lang, "tgt_lang": tgt_lang}}
     start = sources.start
     over = [told, *([start.layer] if start else []), *layers]
-    defaults = plan.defaults(size, over, watcher) if plan else presets.for_corpus(size)
+    defaults = plan.defaults(size, over, watcher) if plan else presets.for_corpus(size, over)
     config = configuration.merge([defaults, *over])
     packed.require(config)
     with files.explained("delete", folder.start):  # of an earlier attempt that did not come far

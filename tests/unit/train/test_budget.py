@@ -12,7 +12,7 @@ from dragoman.store.folder import ModelFolder
 from dragoman.train import budget, costs, journal
 from dragoman.train.budget import SURPLUS, Budget, Fit, affordable, fit
 from dragoman.train.costs import Costs
-from dragoman.train.length import Epoch
+from dragoman.train.length import Epoch, Epochs, Steps
 from dragoman.train.loop import Loop
 from dragoman.train.prepare import Plan, Prepared
 from dragoman.train.presets import CorpusSize, for_corpus
@@ -91,6 +91,15 @@ def test_the_width_that_the_user_wants_stays(monkeypatch: pytest.MonkeyPatch) ->
         assert Budget(60.0, Stopped()).defaults(size, [{"model": model}], Silent()) == for_corpus(size)
 
 
+@pytest.mark.parametrize(("pairs", "model"), [(12_000, {}), (90_000, {"preset": "base"}), (90_000, {"d_model": 64})])
+def test_where_muon_was_not_compared_adam_stays(pairs: int, model: dict[str, Any]) -> None:
+    size, layers = CorpusSize(pairs, 9.0, 9.0), [{"model": model}]
+    for plan in (Budget(60.0, Stopped()), Steps(100), Epochs(2.0)):
+        defaults = plan.defaults(size, layers, Silent())
+        assert defaults == for_corpus(size, layers)
+        assert merge([defaults]).train.optimizer == "adam"
+
+
 def begun(root: Path, plan: Plan | None, watcher: Silent | None = None, **values: Any) -> Prepared:
     root.mkdir(exist_ok=True)
     train = corpus(root, 60)
@@ -136,7 +145,7 @@ def test_in_few_epochs_there_is_little_dropout(
 ) -> None:
     steps = fit(60.0, QUICK, TrainConfig(save_every=300)).steps
     monkeypatch.setattr(budget, "measure_epoch", lambda *_: Epoch(steps / epochs, 100.0))
-    monkeypatch.setattr(budget, "for_corpus", lambda size: {"model": {"dropout": 0.3}})
+    monkeypatch.setattr(budget, "for_corpus", lambda size, layers: {"model": {"dropout": 0.3}})
     prepared = begun(tmp_path, Budget(60.0, Stopped()), train__steps=None, model__dropout=set_by_user)
     assert prepared.config.model.dropout == dropout
 
