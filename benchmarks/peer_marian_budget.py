@@ -5,9 +5,10 @@
 The clock starts with the process: importing, learning the vocabulary and encoding count, translating the test set does
 not. What a careful user of transformers would do for 29,000 captions: a shared byte-level BPE of 10,000 pieces, the
 "Transformer-Tiny" of Wu et al. (2021), fused AdamW, clipping, label smoothing 0.1, batches of pairs of like length,
-float32. The learning rate warms up and then falls with a half cosine of the time spent, so that it ends with the
+float32. The learning rate warms up and then falls with a half cosine of what is spent, so that it ends with the
 budget, or with the inverse square root of the updates. No time goes into validation; beam 5 translates with the last
-weights.
+weights. What so many updates learn does not depend on the machine: `--updates` has the budget in these, for a training
+on a machine that is not quiet.
 
 Needs torch, transformers and tokenizers, and nothing of dragoman. Any file may be gzipped. Prints one JSON line.
 """
@@ -83,6 +84,13 @@ def batches(sources: Ids, targets: Ids, size: int, draws: random.Random) -> Iter
             yield from draws.sample(cut, len(cut))
 
 
+def share_spent(updates: int, options: argparse.Namespace) -> float:
+    """Share of the budget that is gone."""
+    if options.updates:
+        return updates / int(options.updates)
+    return (time.monotonic() - BEGAN) / 60 / float(options.minutes)
+
+
 def rate(update: int, spent: float, options: argparse.Namespace) -> float:
     """The learning rate of an update, ``spent`` being the share of the budget that is gone."""
     warm = min(max(update / options.warmup, spent / WARMING), 1.0)
@@ -92,16 +100,16 @@ def rate(update: int, spent: float, options: argparse.Namespace) -> float:
 
 
 def train(model: Any, sources: Ids, targets: Ids, options: argparse.Namespace) -> tuple[int, int, float]:
-    """Train until the budget is spent.
+    """Train until the budget, minutes or updates, is spent.
 
     Returns:
         Updates, real source and target tokens, and a running mean of the loss.
     """
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), options.learning_rate, (0.9, 0.98), 1e-9, fused=True)
-    updates, tokens, mean, ends = 0, 0, 0.0, options.minutes * 60
+    updates, tokens, mean = 0, 0, 0.0
     for places in batches(sources, targets, options.pairs, random.Random(options.seed)):
-        spent = (time.monotonic() - BEGAN) / ends
+        spent = share_spent(updates, options)
         if spent >= 1:
             break
         updates += 1
@@ -157,7 +165,9 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", type=Path, help="sentences, one a line")
     parser.add_argument("target", type=Path, help="their translations")
-    parser.add_argument("--minutes", type=float, required=True)
+    budget = parser.add_mutually_exclusive_group(required=True)
+    budget.add_argument("--minutes", type=float)
+    budget.add_argument("--updates", type=int)
     parser.add_argument("--test", type=Path, required=True, help="sentences to translate in the end")
     parser.add_argument("--output", type=Path, required=True, help="their translations")
     parser.add_argument("--threads", type=int, default=2)
