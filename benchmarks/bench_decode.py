@@ -41,6 +41,9 @@ HERE = Path(__file__).parent
 SOURCE, TARGET, EOS = 25, 30, 2
 REGIMES = ("b1k1", "b1k4", "b32k4", "b128k4", "b128k1")
 REFERENCE = "ct2-float32"
+CT2_LIMITS = ("CT2_FORCE_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
+"""Its own kernels, and the two libraries that may multiply matrices for it and look at the processor themselves."""
+
 HOPELESS = 1.4
 """Times the best of its family: a setting slower than that in the first round is not visited again."""
 
@@ -121,7 +124,7 @@ def environment(name: str, options: argparse.Namespace) -> dict[str, str]:
     if name.startswith("dragoman") and options.isa:
         added["DRAGOMAN_ISA"] = options.isa
     if name.startswith("ct2") and options.ct2_isa:
-        added["CT2_FORCE_CPU_ISA"] = options.ct2_isa
+        added |= dict.fromkeys(CT2_LIMITS, options.ct2_isa)
     return {**os.environ, **added}
 
 
@@ -465,7 +468,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--regimes", default=",".join(REGIMES), help="of them and `text`; separated by commas")
     parser.add_argument("--threads", type=int, default=min(2, len(os.sched_getaffinity(0))))
     parser.add_argument("--isa", help="DRAGOMAN_ISA, such as avx2")
-    parser.add_argument("--ct2-isa", help="CT2_FORCE_CPU_ISA, such as AVX2")
+    parser.add_argument("--ct2-isa", help="the same of CTranslate2 and the libraries under it, such as AVX2")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0, help="of one visit")
     parser.add_argument("--budget", type=float, default=600.0, help="seconds of a regime before it gets no more rounds")

@@ -131,20 +131,30 @@ static void mix_cells(const void* const* cells, int length, int64_t offset, cons
 template <typename T>
 static void attend_cells(const float* query, const void* const* cells, int length, int64_t key_offset, int64_t value_offset,
                          int width, float scale, float* out, float* scores) {
-  for (int t = 0; t < length; t++) {
-    const T* key = static_cast<const T*>(cells[t]) + key_offset;
-    // The next head's key and this head's value: cells lie apart, and no processor guesses where.
-    for (int i = 0; i < width; i += int(64 / sizeof(T))) {
-      __builtin_prefetch(key + width + i);
-      __builtin_prefetch(key - key_offset + value_offset + i);
+  for (int t = 0; t < length; t += 4) {
+    const T* keys[4];
+    Floats sums[4] = {};
+    for (int j = 0; j < 4; j++) {
+      keys[j] = static_cast<const T*>(cells[t + j < length ? t + j : length - 1]) + key_offset;
+      // The next head's key and this head's value: cells lie apart, and no processor guesses where.
+      for (int i = 0; i < width; i += int(64 / sizeof(T))) {
+        __builtin_prefetch(keys[j] + width + i);
+        __builtin_prefetch(keys[j] - key_offset + value_offset + i);
+      }
     }
-    Floats sums = {};
-    for (int i = 0; i < width; i += kLanes) sums += load(query + i) * load(key + i);
-    scores[t] = sum(sums);
+    for (int i = 0; i < width; i += kLanes) {
+      Floats line = load(query + i);
+      for (int j = 0; j < 4; j++) sums[j] += line * load(keys[j] + i);
+    }
+    store_sums(scores + t, sums[0], sums[1], sums[2], sums[3]);
   }
   softmax(scores, length, scale);
   int i = 0;
   for (; i + 64 <= width; i += 64) mix_cells<64, T>(cells, length, value_offset + i, scores, out + i);
+  if (i + 32 <= width) {
+    mix_cells<32, T>(cells, length, value_offset + i, scores, out + i);
+    i += 32;
+  }
   for (; i < width; i += 16) mix_cells<16, T>(cells, length, value_offset + i, scores, out + i);
 }
 

@@ -118,34 +118,50 @@ static ALWAYS_INLINE Floats abs(Floats x) { return (Floats)((Bits)x & 0x7fffffff
 constexpr float kRounder = 12582912.0f;
 static ALWAYS_INLINE Ints nearest(Floats x) { return (Ints)(x + kRounder) - (Ints)splat(kRounder); }
 
-static ALWAYS_INLINE float sum(Floats x) {
+// Four numbers of a vector's: its halves joined, and theirs.
+template <typename F>
+static ALWAYS_INLINE auto join_quarters(Floats x, [[maybe_unused]] F join) {
 #if DRAGOMAN_LANES == 16
-  typedef float Half __attribute__((vector_size(32)));
-  Half h = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
-#elif DRAGOMAN_LANES == 8
+  auto h = join(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7), __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15));
+#else
   Floats h = x;
 #endif
-  typedef float Quarter __attribute__((vector_size(16)));
 #if DRAGOMAN_LANES >= 8
-  Quarter q = __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
+  return join(__builtin_shufflevector(h, h, 0, 1, 2, 3), __builtin_shufflevector(h, h, 4, 5, 6, 7));
 #else
-  Quarter q = x;
+  return h;
 #endif
-  q += __builtin_shufflevector(q, q, 2, 3, 0, 1);
-  return q[0] + q[1];
+}
+
+template <typename F>
+static ALWAYS_INLINE float fold(Floats x, F join) {
+  auto q = join_quarters(x, join);
+  q = join(q, __builtin_shufflevector(q, q, 2, 3, 0, 1));
+  return join(q[0], q[1]);
+}
+
+static ALWAYS_INLINE float sum(Floats x) {
+  return fold(x, [](auto a, auto b) { return a + b; });
 }
 
 static ALWAYS_INLINE float largest(Floats x) {
-  float most = x[0];
-  for (int i = 1; i < kLanes; i++) most = x[i] > most ? x[i] : most;
-  return most;
+  return fold(x, [](auto a, auto b) { return a > b ? a : b; });
+}
+
+// The sums of four vectors, side by side: half the work of one after the other.
+static ALWAYS_INLINE void store_sums(float* to, Floats w, Floats x, Floats y, Floats z) {
+  auto add = [](auto one, auto other) { return one + other; };
+  auto a = join_quarters(w, add), b = join_quarters(x, add), c = join_quarters(y, add), d = join_quarters(z, add);
+  auto ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  auto cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  auto all = __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+  memcpy(to, &all, sizeof all);
 }
 
 // e^x: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2] (relative error below 3e-7); 0 below -87, at most e^88.
 static ALWAYS_INLINE Floats exponential(Floats x) {
-  Floats inside = min(max(x, splat(-87.0f)), splat(88.0f));
-  Ints n = nearest(inside * 1.44269504f);
-  Floats whole = __builtin_convertvector(n, Floats);
+  Floats inside = min(splat(88.0f), max(splat(-87.0f), x));  // in this order NaN stays NaN, so that it is noticed
+  Floats rounded = inside * 1.44269504f + kRounder, whole = rounded - kRounder;
   Floats f = inside - whole * 0.693359375f + whole * 2.12194440e-4f;
   Floats p = splat(1.0f / 720);
   p = p * f + 1.0f / 120;
@@ -154,9 +170,8 @@ static ALWAYS_INLINE Floats exponential(Floats x) {
   p = p * f + 0.5f;
   p = p * f + 1.0f;
   p = p * f + 1.0f;
-  p *= (Floats)((n + 127) << 23);
-  p = x < -87.0f ? Floats{} : p;
-  return x == x ? p : x;  // NaN stays NaN, so that it is noticed
+  p *= (Floats)(((Bits)rounded << 23) + (127u << 23));  // the lowest bits of `rounded` are n
+  return x < -87.0f ? Floats{} : p;
 }
 
 }  // namespace DRAGOMAN_KERNELS

@@ -19,30 +19,41 @@ static void insert(dragoman::Top& top, int32_t id, float logit) {
   top.ids[place] = id;
 }
 
+// What a logit must be above to be among the best.
+static float threshold(const dragoman::Top& top) {
+  return top.count < top.wanted ? -INFINITY : top.wanted ? top.logits[top.count - 1] : INFINITY;
+}
+
+static void consider(const float* logits, int first, int count, const uint8_t* banned, dragoman::Top& top) {
+  float least = threshold(top);
+  for (int i = 0; i < count; i++)
+    if (logits[i] > least && !banned[first + i]) {
+      insert(top, first + i, logits[i]);
+      least = threshold(top);
+    }
+}
+
+// Of a block that has something for the best, few vectors do, and only their logits are looked at one by one.
 static dragoman::Partial scan(const float* logits, int first, int count, const uint8_t* banned, dragoman::Top& top) {
-  constexpr int kBlock = 64;
-  Floats most = splat(-INFINITY);
-  float least = top.count < top.wanted ? -INFINITY : top.wanted ? top.logits[top.count - 1] : INFINITY;
-  float overall = -INFINITY;
-  for (int begin = 0; begin < count; begin += kBlock) {
-    int end = begin + kBlock < count ? begin + kBlock : count, i = begin;
-    for (most = splat(-INFINITY); i + kLanes <= end; i += kLanes) most = max(most, load(logits + i));
-    float highest = largest(most);
-    for (; i < end; i++) highest = logits[i] > highest ? logits[i] : highest;
-    overall = highest > overall ? highest : overall;
-    if (!(highest > least)) continue;
-    for (i = begin; i < end; i++)
-      if (logits[i] > least && !banned[first + i]) {
-        insert(top, first + i, logits[i]);
-        least = top.count < top.wanted ? -INFINITY : top.logits[top.count - 1];
-      }
+  constexpr int kBlock = 8 * kLanes;
+  int even = count / kLanes * kLanes;
+  Floats overall = splat(-INFINITY);
+  for (int begin = 0; begin < even; begin += kBlock) {
+    int end = begin + kBlock < even ? begin + kBlock : even;
+    Floats most = splat(-INFINITY);
+    for (int i = begin; i < end; i += kLanes) most = max(most, load(logits + i));
+    overall = max(overall, most);
+    if (!(largest(most) > threshold(top))) continue;
+    for (int i = begin; i < end; i += kLanes)
+      if (largest(load(logits + i)) > threshold(top)) consider(logits + i, first + i, kLanes, banned, top);
   }
+  float highest = largest(overall), rest = 0;
+  for (int i = even; i < count; i++) highest = logits[i] > highest ? logits[i] : highest;
+  consider(logits + even, first + even, count - even, banned, top);
   Floats sums = {};
-  float rest = 0;
-  int i = 0;
-  for (; i + kLanes <= count; i += kLanes) sums += exponential(load(logits + i) - overall);
-  for (; i < count; i++) rest += std::exp(logits[i] - overall);
-  return {overall, sum(sums) + rest};
+  for (int i = 0; i < even; i += kLanes) sums += exponential(load(logits + i) - highest);
+  for (int i = even; i < count; i++) rest += std::exp(logits[i] - highest);
+  return {highest, sum(sums) + rest};
 }
 
 }  // namespace DRAGOMAN_KERNELS
