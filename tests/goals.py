@@ -35,7 +35,7 @@ ROWS = {
     "A5": Row("tiny disk", 1, 1),
     "A6": Row("damaged checkpoint", 420, 5000),
     "A7": Row("resumed at an update", 8, 120),
-    "A8": Row("resumed under any settings", 9, 72),
+    "A8": Row("resumed under any settings", 12, 192),
     "A9": Row("accumulation", 10, 1000),
     "A10": Row("several processes compute the same"),
     "A11": Row("one of several processes dies"),

@@ -15,7 +15,7 @@ from dragoman.store.folder import ModelFolder
 from dragoman.train.loop import Loop
 from dragoman.train.path import FusedPath, PlainPath
 from dragoman.train.prepare import Prepared
-from goals import Trials
+from goals import ROWS, Trials
 from trainings import Silent, fingerprint, fresh
 
 PATHS = {"native": FusedPath, "torch": PlainPath}
@@ -105,7 +105,7 @@ def pairs_of(values: dict[str, Any]) -> set[Any]:
 @pytest.mark.slow
 def test_resumed_under_any_settings(trials: Trials, tmp_path: Path) -> None:
     """Every pair of values of two settings, or every combination."""
-    matrix = ALL if trials.count >= len(ALL) else pairwise()
+    matrix = pairwise() if trials.count == ROWS["A8"].few else ALL
     trials.count = len(matrix)
     for trial in trials:
         with trial:
