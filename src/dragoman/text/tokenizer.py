@@ -145,7 +145,7 @@ class Tokenizer:
         letters = _byte_letters()
         table = [b""] * self.vocab_size
         for piece, index in self.vocab.items():
-            table[index] = b"" if index < len(SPECIALS) else bytes(letters[letter] for letter in piece)
+            table[index] = b"" if index < len(SPECIALS) else bytes(map(letters.__getitem__, piece))
         return table
 
     def to_json(self) -> str:
