@@ -14,9 +14,8 @@ CHARACTERS_A_PIECE = 4.0
 DENSE, WORTH = ("Han", "Kana", "Hangul"), 3
 """Scripts whose letters make as many pieces as three letters of others do; measured on Chinese, docs/log.md."""
 
-ADAM = {"optimizer": "adam", "schedule": "cosine"}
-MUON = {"optimizer": "muon", "schedule": "plateau"}
-"""How the narrow models are trained, Muon on Multi30k a BLEU better than Adam (docs/log.md)."""
+MUON: Layer = {"optimizer": "muon", "schedule": "plateau"}
+"""How models up to the middle size are trained: a BLEU better than Adam on Multi30k, more on tatoeba (docs/log.md)."""
 
 LEAST_STEPS = 300
 LARGE_READING = 12_000_000
@@ -54,14 +53,15 @@ def for_corpus(size: CorpusSize, layers: Sequence[Layer] = ()) -> Layer:
     """Model, schedule and length of the training for a corpus of this size.
 
     If the ``layers``, which will override them, say how wide the model is, Adam stays: Muon was compared with it for
-    the usual width of small corpora alone. Those up to :data:`SMALL_CORPUS` pairs were found by experiment
-    (docs/log.md); the larger ones are so far the usual choices of the field.
+    the widths chosen here alone. Those up to :data:`SMALL_CORPUS` pairs and the optimizer of those up to
+    :data:`MIDDLE_CORPUS` were found by experiment (docs/log.md); the rest is so far the usual choice of the field.
     """
+    is_usual = not _say_the_width(layers)
     if size.pairs <= TINY_CORPUS:
         return _tiny(size)
     if size.pairs <= SMALL_CORPUS:
-        return _narrow(size, 0.2, 38, ADAM if _say_the_width(layers) else MUON)
-    return _middle(size) if size.pairs <= MIDDLE_CORPUS else _large(size)
+        return _narrow(size, 0.2, 38, MUON if is_usual else {"schedule": "cosine"})
+    return _middle(size, is_usual) if size.pairs <= MIDDLE_CORPUS else _large(size)
 
 
 def narrower(size: CorpusSize, layers: Sequence[Layer]) -> list[Layer]:
@@ -72,7 +72,7 @@ def narrower(size: CorpusSize, layers: Sequence[Layer]) -> list[Layer]:
     if size.pairs <= SMALL_CORPUS or _say_the_width(layers):
         return []
     narrowest = _narrow(size, 0.1, 8, MUON)
-    return [narrowest] if size.pairs <= MIDDLE_CORPUS else [_middle(size), narrowest]
+    return [narrowest] if size.pairs <= MIDDLE_CORPUS else [_middle(size, True), narrowest]
 
 
 def preset_name(size: CorpusSize) -> str:
@@ -105,7 +105,7 @@ def _tiny(size: CorpusSize) -> Layer:
     }
 
 
-def _narrow(size: CorpusSize, dropout: float, epochs: float, optimizer: dict[str, str]) -> Layer:
+def _narrow(size: CorpusSize, dropout: float, epochs: float, optimizer: Layer) -> Layer:
     return {
         "text": {"vocab_size": 10_000},
         "model": {**PRESETS["tiny"], "norm_first": True, "dropout": dropout},
@@ -118,13 +118,14 @@ def _narrow(size: CorpusSize, dropout: float, epochs: float, optimizer: dict[str
     }
 
 
-def _middle(size: CorpusSize) -> Layer:
+def _middle(size: CorpusSize, is_muon: bool) -> Layer:
+    optimizer: Layer = {**MUON, "learning_rate": 2e-3} if is_muon else {"learning_rate": 1e-3}
     return {
         "text": {"vocab_size": 16_000},
         "model": {**PRESETS["small"], "norm_first": True, "dropout": 0.1},
         "data": {"batch_tokens": 1024},
         "train": {
-            "learning_rate": 1e-3,
+            **optimizer,
             **_length(size, epochs=8, batch_tokens=1024, warmup=4000, every=2000),
         },
     }

@@ -79,7 +79,7 @@ def test_too_wide_for_the_time(
     watcher, plan = Silent(), Budget(1900.0, Stopped(100.0))
     layer = plan.defaults(CorpusSize(pairs, 9.0, 9.0), [{"train": {"threads": 1}}], watcher)
     assert merge([layer]).model.d_model == width
-    assert merge([layer]).train.optimizer == ("muon" if width == 128 else "adam")
+    assert merge([layer]).train.optimizer == ("adam" if width == 512 else "muon")
     assert len(watcher.messages) == said
     assert all(text.endswith("a narrower one is taken for 31 min 40 s") for text in watcher.messages)
 
@@ -88,10 +88,14 @@ def test_the_width_that_the_user_wants_stays(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(budget, "training_minutes", lambda config, size: pytest.fail("nothing is to be chosen"))
     size = CorpusSize(150_000, 9.0, 9.0)
     for model in ({"preset": "base"}, {"d_model": 64}):
-        assert Budget(60.0, Stopped()).defaults(size, [{"model": model}], Silent()) == for_corpus(size)
+        layers = [{"model": model}]
+        assert Budget(60.0, Stopped()).defaults(size, layers, Silent()) == for_corpus(size, layers)
 
 
-@pytest.mark.parametrize(("pairs", "model"), [(12_000, {}), (90_000, {"preset": "base"}), (90_000, {"d_model": 64})])
+@pytest.mark.parametrize(
+    ("pairs", "model"),
+    [(12_000, {}), (90_000, {"preset": "base"}), (150_000, {"d_model": 64})],
+)
 def test_where_muon_was_not_compared_adam_stays(pairs: int, model: dict[str, Any]) -> None:
     size, layers = CorpusSize(pairs, 9.0, 9.0), [{"model": model}]
     for plan in (Budget(60.0, Stopped()), Steps(100), Epochs(2.0)):

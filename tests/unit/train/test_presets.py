@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import PRESETS, merge, parameter_estimate
+from dragoman.config import PRESETS, Layer, merge, parameter_estimate
 from dragoman.data.corpus import open_corpus
 from dragoman.data.report import examine
 from dragoman.train.presets import CorpusSize, for_corpus, narrower, preset_name
@@ -95,9 +95,12 @@ def test_how_often_a_corpus_is_read(pairs: int, epochs: int) -> None:
 
 
 @pytest.mark.parametrize("pairs", [500_000, 1_000_000, 4_000_000])
-def test_the_peak_of_the_rate_is_about_the_paper_s(pairs: int) -> None:
+def test_the_peak_of_adam_s_rate_is_about_the_paper_s(pairs: int) -> None:
     """Equation 3: (d_model * warmup)^-0.5; not for the small corpora, whose rates were found by experiment."""
-    config = merge([for_corpus(CorpusSize(pairs, 15.0, 15.0))])
+    usual = merge([for_corpus(CorpusSize(pairs, 15.0, 15.0))]).model.d_model
+    width: Layer = {"model": {"d_model": usual}}
+    config = merge([for_corpus(CorpusSize(pairs, 15.0, 15.0), [width]), width])
+    assert config.train.optimizer == "adam"
     assert config.train.schedule == "noam"
     assert config.train.learning_rate == pytest.approx(
         paper_peak(config.model.d_model, config.train.warmup_steps), rel=0.1
@@ -105,10 +108,13 @@ def test_the_peak_of_the_rate_is_about_the_paper_s(pairs: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "optimizer"), [(12_000, "adam"), (12_001, "muon"), (100_000, "muon"), (100_001, "adam")]
+    ("pairs", "optimizer"),
+    [(12_000, "adam"), (12_001, "muon"), (1_000_000, "muon"), (1_000_001, "adam")],
 )
 def test_muon_is_the_default_where_it_was_compared(pairs: int, optimizer: str) -> None:
-    assert merge([for_corpus(CorpusSize(pairs, 15.0, 15.0))]).train.optimizer == optimizer
+    train = merge([for_corpus(CorpusSize(pairs, 15.0, 15.0))]).train
+    assert train.optimizer == optimizer
+    assert (train.schedule == "plateau") == (optimizer == "muon")
 
 
 @pytest.mark.parametrize(("pairs", "widths"), [(29_000, []), (150_000, [128]), (2_000_000, [256, 128])])
