@@ -183,7 +183,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--schedule", choices=["cosine", "inverse-sqrt"], default="cosine")
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if (options.minutes or options.updates or 0) <= 0:
+        parser.error("the budget must be more than nothing; give --minutes or --updates above 0")
+    return options
 
 
 def main() -> None:

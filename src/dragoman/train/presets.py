@@ -52,16 +52,17 @@ def _pieces(side: SideReport) -> float:
 def for_corpus(size: CorpusSize, layers: Sequence[Layer] = ()) -> Layer:
     """Model, schedule and length of the training for a corpus of this size.
 
-    If the ``layers``, which will override them, say how wide the model is, Adam stays: Muon was compared with it for
-    the widths chosen here alone. Those up to :data:`SMALL_CORPUS` pairs and the optimizer of those up to
-    :data:`MIDDLE_CORPUS` were found by experiment (docs/log.md); the rest is so far the usual choice of the field.
+    If the ``layers``, which will override them, say how wide the model is or ask for Adam, it is Adam with the rate and
+    the schedule that suit it: Muon was compared with it for the widths chosen here alone. Those up to
+    :data:`SMALL_CORPUS` pairs and the optimizer of those up to :data:`MIDDLE_CORPUS` were found by experiment
+    (docs/log.md); the rest is so far the usual choice of the field.
     """
-    is_usual = not _say_the_width(layers)
+    is_muon = not (_say_the_width(layers) or _ask_for_adam(layers))
     if size.pairs <= TINY_CORPUS:
         return _tiny(size)
     if size.pairs <= SMALL_CORPUS:
-        return _narrow(size, 0.2, 38, MUON if is_usual else {"schedule": "cosine"})
-    return _middle(size, is_usual) if size.pairs <= MIDDLE_CORPUS else _large(size)
+        return _narrow(size, 0.2, 38, is_muon)
+    return _middle(size, is_muon) if size.pairs <= MIDDLE_CORPUS else _large(size)
 
 
 def narrower(size: CorpusSize, layers: Sequence[Layer]) -> list[Layer]:
@@ -71,8 +72,9 @@ def narrower(size: CorpusSize, layers: Sequence[Layer]) -> list[Layer]:
     """
     if size.pairs <= SMALL_CORPUS or _say_the_width(layers):
         return []
-    narrowest = _narrow(size, 0.1, 8, MUON)
-    return [narrowest] if size.pairs <= MIDDLE_CORPUS else [_middle(size, True), narrowest]
+    is_muon = not _ask_for_adam(layers)
+    narrowest = _narrow(size, 0.1, 8, is_muon)
+    return [narrowest] if size.pairs <= MIDDLE_CORPUS else [_middle(size, is_muon), narrowest]
 
 
 def preset_name(size: CorpusSize) -> str:
@@ -83,6 +85,11 @@ def preset_name(size: CorpusSize) -> str:
 
 def _say_the_width(layers: Sequence[Layer]) -> bool:
     return any({"preset", "d_model"} & layer.get("model", {}).keys() for layer in layers)
+
+
+def _ask_for_adam(layers: Sequence[Layer]) -> bool:
+    said = [layer["train"]["optimizer"] for layer in layers if "optimizer" in layer.get("train", {})]
+    return said[-1:] == ["adam"]
 
 
 def _tiny(size: CorpusSize) -> Layer:
@@ -105,7 +112,8 @@ def _tiny(size: CorpusSize) -> Layer:
     }
 
 
-def _narrow(size: CorpusSize, dropout: float, epochs: float, optimizer: Layer) -> Layer:
+def _narrow(size: CorpusSize, dropout: float, epochs: float, is_muon: bool) -> Layer:
+    optimizer: Layer = MUON if is_muon else {"schedule": "cosine"}
     return {
         "text": {"vocab_size": 10_000},
         "model": {**PRESETS["tiny"], "norm_first": True, "dropout": dropout},

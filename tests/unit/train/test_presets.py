@@ -117,6 +117,15 @@ def test_muon_is_the_default_where_it_was_compared(pairs: int, optimizer: str) -
     assert (train.schedule == "plateau") == (optimizer == "muon")
 
 
+@pytest.mark.parametrize("pairs", [29_000, 500_000])
+def test_who_asks_for_adam_gets_its_rate_and_schedule(pairs: int) -> None:
+    size, adam, muon = CorpusSize(pairs, 15.0, 15.0), {"optimizer": "adam"}, {"optimizer": "muon"}
+    width: Layer = {"model": {"d_model": 128}}
+    assert for_corpus(size, [{"train": muon}, {"train": adam}]) == for_corpus(size, [width]) != for_corpus(size)
+    assert for_corpus(size, [{"train": adam}, {"train": muon}]) == for_corpus(size)
+    assert all("optimizer" not in layer["train"] for layer in narrower(size, [{"train": adam}]))
+
+
 @pytest.mark.parametrize(("pairs", "widths"), [(29_000, []), (150_000, [128]), (2_000_000, [256, 128])])
 def test_narrower_models(pairs: int, widths: list[int]) -> None:
     size = CorpusSize(pairs, 15.0, 15.0)
