@@ -140,6 +140,8 @@ class TrainConfig(Section, frozen=True):
     "Several workers keep a part of the weights each, for a model that fits no single one; slower than a copy in each."
     backend: Literal["auto", "native", "torch"] = "auto"
     "Who computes the updates: the CPU kernels, or PyTorch's operations; auto takes the kernels where it can."
+    compile: bool = False
+    "Compile the layers of PyTorch's way (torch.compile), for GPUs: a minute at the start; no kernels then on CPUs."
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     "What factors of matrix products are rounded to, the rest stays float32; auto: bfloat16 where that is fast."
     max_bad_steps: Annotated[int, Meta(ge=1, le=1000)] = 10
@@ -331,9 +333,15 @@ def _check_fit(config: Config) -> None:
     model, train, search = config.model, config.train, config.search
     if model.d_model % model.num_heads:
         raise ConfigError(f"model.d_model={model.d_model} is not a multiple of model.num_heads={model.num_heads}")
-    if train.backend == "native" and (train.device == "cuda" or train.sharded):
-        key = "train.sharded=true" if train.sharded else 'train.device="cuda"'
+    others = {
+        'train.device="cuda"': train.device == "cuda",
+        "train.sharded=true": train.sharded,
+        "train.compile=true": train.compile,
+    }
+    for key in (key for key, is_wanted in others.items() if is_wanted and train.backend == "native"):
         raise ConfigError(f'train.backend="native" computes on CPUs with whole weights, not with {key}; use "torch"')
+    if train.compile and train.sharded:
+        raise ConfigError("train.compile was not tried together with train.sharded; set one of them to false")
     if search.n_best > search.beam_size:
         raise ConfigError(
             f"search.n_best={search.n_best} is more than search.beam_size={search.beam_size}; raise the beam"

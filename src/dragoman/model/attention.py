@@ -8,6 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from dragoman.model import masks
+
 Queries = Float[Tensor, "batch heads q_len head_dim"]
 Keys = Float[Tensor, "batch heads k_len head_dim"]
 Weights = Float[Tensor, "batch heads q_len k_len"]
@@ -40,10 +42,17 @@ def attend(queries: Queries, keys: Keys, values: Keys, mask: Mask | None = None)
     return attention_weights(queries, keys, mask) @ values
 
 
-def attend_fused(queries: Queries, keys: Keys, values: Keys, mask: Mask | None = None) -> Queries:
-    """The same as :func:`attend` in one kernel of PyTorch that never holds the weights."""
+def attend_fused(
+    queries: Queries, keys: Keys, values: Keys, mask: Mask | None = None, is_causal: bool = False
+) -> Queries:
+    """The same as :func:`attend` in one kernel of PyTorch that never holds the weights.
+
+    Args:
+        is_causal: instead of a mask: each of as many queries as keys looks at its own position and at earlier ones.
+            PyTorch's fastest kernels (Dao et al. 2022, "FlashAttention") know this case, and the one without a mask.
+    """
     if mask is None:
-        return scaled_dot_product_attention(queries, keys, values)
+        return scaled_dot_product_attention(queries, keys, values, is_causal=is_causal)
     sees_nothing = ~mask.any(-1, keepdim=True)
     mixed = scaled_dot_product_attention(queries, keys, values, attn_mask=mask | sees_nothing)
     return mixed.masked_fill(sees_nothing, 0.0)
@@ -71,18 +80,22 @@ class MultiHeadAttention(nn.Module):
         keys, values = self._heads(self.key_value(memory), 2 * self.num_heads).chunk(2, dim=1)
         return keys, values
 
-    def attend(self, x: Hidden, keys: Keys, values: Keys, mask: Mask | None) -> Hidden:
+    def attend(self, x: Hidden, keys: Keys, values: Keys, mask: Mask | None, is_causal: bool = False) -> Hidden:
         """What the positions of ``x`` gather from projected keys and values."""
         queries = self._heads(self.query(x), self.num_heads)
         if self.observer is None:
-            mixed = attend_fused(queries, keys, values, mask)
+            mixed = attend_fused(queries, keys, values, mask, is_causal)
         else:
+            if is_causal:
+                mask = masks.causal(queries.shape[2], keys.shape[2], x.device)[None, None]
             mixed = self.observer(attention_weights(queries, keys, mask)) @ values
         return self.output(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
-    def forward(self, x: Hidden, memory: Float[Tensor, "batch k_len d_model"], mask: Mask | None) -> Hidden:
-        """Project and attend."""
-        return self.attend(x, *self.project(memory), mask)
+    def forward(
+        self, x: Hidden, memory: Float[Tensor, "batch k_len d_model"], mask: Mask | None, is_causal: bool = False
+    ) -> Hidden:
+        """Project and attend; ``is_causal`` as in :func:`attend_fused`."""
+        return self.attend(x, *self.project(memory), mask, is_causal)
 
     def _heads(self, projected: Tensor, heads: int) -> Tensor:
         return torch.unflatten(projected, -1, (heads, -1)).transpose(1, 2)

@@ -69,12 +69,11 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x: Hidden,
-        mask: Bool[Tensor, "#batch 1 q_len q_len"],
         memory: Float[Tensor, "batch src_len d_model"],
         memory_mask: Bool[Tensor, "#batch 1 1 src_len"] | None,
     ) -> Hidden:
         """All positions at once, as in training."""
-        x = self.self_attention_residual(x, lambda x: self.self_attention(x, x, mask))
+        x = self.self_attention_residual(x, lambda x: self.self_attention(x, x, None, is_causal=True))
         x = self.cross_attention_residual(x, lambda x: self.cross_attention(x, memory, memory_mask))
         return self.feed_forward_residual(x, self.feed_forward)  # type: ignore[no-any-return]
 

@@ -45,10 +45,9 @@ class Decoder(nn.Module):
 
         Padding at the end of a row needs no mask of its own: no real position looks at what comes after it.
         """
-        mask = masks.causal(x.shape[1], x.shape[1], x.device)[None, None]
         keys = None if memory_mask is None else memory_mask[:, None, None, :]
         for layer in self.layers:
-            x = layer(x, mask, memory, keys)
+            x = layer(x, memory, keys)
         return self.norm(x)  # type: ignore[no-any-return]
 
     def start(

@@ -53,6 +53,9 @@ class PlainPath:
         self.training = training
         self.config = config.train
         self.workers = workers
+        if self.config.compile:
+            for layer in (*training.model.encoder.layers, *training.model.decoder.layers):
+                layer.compile(dynamic=True)  # the layers are alike, so that one of each kind is compiled
 
     def gradient(self, batches: Sequence[Batch], seed: int) -> Gradient:
         """See :class:`Path`; alone, it is clipped here."""
@@ -154,7 +157,7 @@ def choose(training: Training, config: Config, tell: Callable[[str], None], work
     """
     if config.train.sharded:
         return ShardedPath(training, config, workers)
-    if config.train.backend == "torch" or device_of(config.train, workers).type != "cpu":
+    if config.train.backend == "torch" or config.train.compile or device_of(config.train, workers).type != "cpu":
         return PlainPath(training, config, workers)
     try:
         return FusedPath(training, config, workers)

@@ -4,9 +4,14 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
+from dragoman.data.batch import collate
 from dragoman.model.attention import MultiHeadAttention, attend, attend_fused, attention_weights
 from dragoman.model.masks import causal
+from dragoman.train.step import backpropagate
+from toys import toy_model
 
 
 def test_weights_by_hand() -> None:
@@ -36,6 +41,32 @@ def test_lower_precision(way: object, dtype: torch.dtype) -> None:
     assert found.dtype == dtype
     assert (found[:, :, 0] == 0).all()
     assert (found.float() - attend(*inputs, mask[None, None])).abs().max() < 0.05
+
+
+def test_causal_without_a_mask() -> None:
+    generator = torch.Generator().manual_seed(1)
+    inputs = [torch.randn(2, 3, 5, 4, generator=generator, dtype=torch.float64) for _ in range(3)]
+    found = attend_fused(*inputs, is_causal=True)
+    assert torch.allclose(found, attend(*inputs, causal(5, 5)[None, None]), atol=1e-12)
+
+
+def test_whole_sentences_need_no_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masks would keep PyTorch from its fastest kernels."""
+    asked: list[tuple[bool, bool]] = []
+
+    def watched(*tensors: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+        asked.append((attn_mask is not None, is_causal))
+        return scaled_dot_product_attention(*tensors, attn_mask=attn_mask, is_causal=is_causal)
+
+    monkeypatch.setattr("dragoman.model.attention.scaled_dot_product_attention", watched)
+    model = toy_model()
+    below, above = len(model.encoder.layers), len(model.decoder.layers)
+    for padded in (False, True):
+        asked.clear()
+        pairs = [([3, 4], [5]), ([6] if padded else [6, 7], [8, 9, 10])]
+        backpropagate(model, [collate(pairs)], 0.1, 0.0, "float32")
+        to_source = (padded, False)
+        assert asked == [to_source] * below + [(False, True), to_source] * above
 
 
 def test_heads_are_slices_of_the_projections() -> None:

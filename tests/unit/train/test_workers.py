@@ -76,9 +76,11 @@ def test_their_batches_together_are_the_stream(tokens: TokenFile, count: int) ->
     [
         ({"device": "cuda", "backend": "native"}, 'computes on CPUs with whole weights, not with train.device="cuda"'),
         ({"sharded": True, "backend": "native"}, "not with train.sharded=true"),
+        ({"compile": True, "backend": "native"}, "not with train.compile=true"),
+        ({"compile": True, "sharded": True}, "train.compile was not tried together with train.sharded"),
     ],
 )
-def test_kernels_for_the_cpu(settings: dict[str, Any], said: str) -> None:
+def test_what_does_not_go_together(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         merge([{"train": settings}])
 
