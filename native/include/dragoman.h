@@ -13,10 +13,10 @@ extern "C" {
 #endif
 
 #define DRAGOMAN_API __attribute__((visibility("default")))
-#define DRAGOMAN_VERSION 4
+#define DRAGOMAN_VERSION 5
 
-// int8 weights lie between this and its negative: with 7 bits AVX2 adds four products in 16 bits.
-#define DRAGOMAN_LARGEST_WEIGHT 63
+// int8 weights lie between this and its negative. An instruction set that takes fewer bits makes a copy of its own.
+#define DRAGOMAN_LARGEST_WEIGHT 127
 
 // Sizes are padded so that no kernel needs a slow tail: widths of rows to 64, columns of matrices to 16, the width of
 // a head to 16. What is added is zero and stays zero.

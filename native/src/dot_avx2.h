@@ -1,5 +1,5 @@
 // AVX2 without VNNI. Its product of unsigned and signed bytes adds up two of them in 16 bits, and saturates. Activations of
-// 7 bits, with 64 added, and weights of 7 bits leave room for four: 4 * 127 * 63 < 2^15. So two such products are added
+// 7 bits, with 64 added, and weights of 7 bits (see narrowed.h) leave room for four: 4 * 127 * 63 < 2^15. So two such products are added
 // before they are widened to 32 bits, and every sum is exact.
 #pragma once
 

@@ -57,7 +57,7 @@ struct Kernels {
   const char* name;
 
   // Rows [rows][inputs64] of floats into whole numbers up to `largest` and a scale for each: float = number * scale. How
-  // these are written is between an instruction set's own two functions.
+  // these are written is between an instruction set's own two functions. Weights must not be larger either.
   int largest;
   void (*quantize)(const float* rows, int count, int stride, int width, int8_t* out, float* scales);
 

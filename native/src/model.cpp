@@ -47,7 +47,7 @@ struct Reader {
     check((std::string(what) + " outputs").c_str(), m.outputs, outputs, outputs);
     check((std::string(what) + " inputs").c_str(), m.inputs, inputs, inputs);
     // 255 * kLargestWeight * inputs must stay below 2^31.
-    if (m.is_int8) check((std::string(what) + " inputs of int8").c_str(), m.inputs, 1, 1 << 17);
+    if (m.is_int8) check((std::string(what) + " inputs of int8").c_str(), m.inputs, 1, 1 << 16);
     if (!m.weights || (m.is_int8 && (!m.scales || !m.sums)))
       throw std::invalid_argument(std::string("the weights of ") + what + " are missing");
     return &m;
@@ -105,6 +105,13 @@ Model::Model(const dragoman_plan& given) : plan(given) {
   output = read.next("output", plan.tgt_vocab, plan.d_model);
   encoder_norm = plan.norm_first ? read.next_norm() : nullptr;
   decoder_norm = plan.norm_first ? read.next_norm() : nullptr;
+
+  narrowed.reserve(matrices.size());
+  for (Matrix& m : matrices)
+    if (m.is_int8 && kernels().largest < kLargestWeight) {
+      narrowed.emplace_back(m, kernels().largest);
+      m = narrowed.back().matrix(m);
+    }
 
   never.assign(padded(plan.tgt_vocab, kPanel), 0);
   never[plan.pad] = never[plan.bos] = 1;

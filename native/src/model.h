@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels.h"
+#include "narrowed.h"
 
 namespace dragoman {
 
@@ -23,6 +24,7 @@ struct Model {
 
   dragoman_plan plan;
   std::vector<Matrix> matrices;
+  std::vector<Narrowed> narrowed;  // weights of matrices, where the kernels take fewer bits than the plan has
   std::vector<dragoman_norm> norms;
   std::vector<EncoderLayer> encoder;
   std::vector<DecoderLayer> decoder;

@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "kernels.h"
+#include "narrowed.h"
 #include "packed.h"
 
 using namespace dragoman;
@@ -27,7 +28,7 @@ std::vector<float> padded_rows(Random& random, int count, int width, int stride)
 void test_products(const Kernels& k, Random& random) {
   int inputs = 1 + random.below(random.below(8) ? 200 : 1200), outputs = 1 + random.below(150), count = random.below(random.below(8) ? 40 : 200);
   int width = padded(inputs, kWidth), columns = padded(outputs, kPanel);
-  PackedMatrix exact(random, outputs, inputs, false), whole(random, outputs, inputs, true);
+  PackedMatrix exact(random, outputs, inputs, false), whole(random, outputs, inputs, true, 1, true, k.largest);
   std::vector<float> rows = padded_rows(random, count, inputs, width);
   int first = kPanel * random.below(columns / kPanel), last = first + kPanel * (1 + random.below((columns - first) / kPanel));
   int stride = last - first + random.below(3);
@@ -77,19 +78,38 @@ void test_products(const Kernels& k, Random& random) {
     }
 }
 
+void test_narrowed(Random& random) {
+  int inputs = 1 + random.below(200), outputs = 1 + random.below(100), most = 1 + random.below(kLargestWeight);
+  PackedMatrix whole(random, outputs, inputs, true);
+  Narrowed narrow(whole.matrix, most);
+  Matrix m = narrow.matrix(whole.matrix);
+  const int8_t* weights = static_cast<const int8_t*>(m.weights);
+  for (int o = 0; o < padded(outputs, kPanel); o++) {
+    int sum = 0;
+    for (int i = 0; i < padded(inputs, kWidth); i++) {
+      int weight = weights[size_t(o / 16) * padded(inputs, kWidth) * 16 + size_t(i / 4) * 64 + (o % 16) * 4 + i % 4];
+      double wanted = o < outputs && i < inputs ? whole.dense[size_t(o) * inputs + i] : 0;
+      sum += weight;
+      CHECK(std::abs(weight) <= most, "weight %d of %d", weight, most);
+      CHECK(std::abs(double(weight) * m.scales[o] - wanted) <= 0.505 * m.scales[o], "row %d input %d of %d", o, i, most);
+    }
+    CHECK(sum == m.sums[o], "row %d sums up to %d, not %d", o, sum, m.sums[o]);
+  }
+}
+
 void test_extremes(const Kernels& k) {
   // The largest sums there are: nothing may saturate on the way.
   const int inputs = 256, outputs = 16;
-  std::vector<int8_t> weights(size_t(inputs) * outputs, -kLargestWeight), bytes(inputs);
+  std::vector<int8_t> weights(size_t(inputs) * outputs, -k.largest), bytes(inputs);
   std::vector<float> scales(outputs, 1), rows(inputs, 1), out(outputs);
-  std::vector<int32_t> sums(outputs, -kLargestWeight * inputs);
+  std::vector<int32_t> sums(outputs, -k.largest * inputs);
   Matrix m{1, outputs, inputs, weights.data(), scales.data(), sums.data(), nullptr};
   float scale;
   for (float sign : {1.0f, -1.0f}) {
     std::fill(rows.begin(), rows.end(), sign);
     k.quantize(rows.data(), 1, inputs, inputs, bytes.data(), &scale);
     k.multiply_int8(bytes.data(), &scale, 1, m, 0, outputs, out.data(), outputs);
-    for (float x : out) CHECK(std::abs(x + sign * kLargestWeight * inputs) < 0.01, "%s: %g", k.name, x);
+    for (float x : out) CHECK(std::abs(x + sign * k.largest * inputs) < 0.01, "%s: %g", k.name, x);
   }
   std::fill(rows.begin(), rows.end(), 0);
   k.quantize(rows.data(), 1, inputs, inputs, bytes.data(), &scale);
@@ -187,6 +207,10 @@ void test_attention(const Kernels& k, const AttentionKernels& a, Random& random,
 void test_kernels(int rounds) {
   int count;
   const Kernels* const* all = all_kernels(&count);
+  for (int round = 0; round < rounds; round++) {
+    Random random(round + 1);
+    test_narrowed(random);
+  }
   for (int i = 0; i < count; i++) {
     const Kernels& k = *all[i];
     test_extremes(k);

@@ -12,7 +12,7 @@ from typing import Any
 
 from dragoman.errors import EngineError
 
-VERSION = 4
+VERSION = 5
 ACTIVATIONS = ("relu", "gelu", "swiglu", "geglu")
 """In the order of the enumeration."""
 

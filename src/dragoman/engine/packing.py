@@ -31,8 +31,8 @@ from dragoman.store.tensors import Array, Spec
 PANEL, GROUP, ROW = 16, 4, 64
 """Outputs of a panel; inputs of a group; multiple of the inputs. ``ROWS`` of tables make a multiple of 64 bytes."""
 ROWS = 16
-LARGEST = 63
-"""Magnitude of int8 weights: ``DRAGOMAN_LARGEST_WEIGHT``, which says why."""
+LARGEST = 127
+"""Magnitude of int8 weights: ``DRAGOMAN_LARGEST_WEIGHT``."""
 BLOCK = 1024
 """Positions that are computed at once."""
 

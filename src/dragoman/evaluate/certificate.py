@@ -44,7 +44,7 @@ class Certificate:
     dragoman: str
     "Version that measured."
     instruction_set: str
-    "That the engine measured with; int8 products are exact on all of them."
+    "That the engine measured with. On AVX2 without VNNI factors are rounded to 7 bits, elsewhere to 8."
     weights_sha256: str
     "Of the float32 weights, as their header has it."
     engine_sha256: str

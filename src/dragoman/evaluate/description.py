@@ -22,6 +22,7 @@ def describe(folder: ModelFolder) -> dict[str, Any]:
         FolderError, ConfigError, VocabularyError: the folder is no model, or a file that must be there is damaged.
     """
     config = configuration.load(folder.config)
+    service = _service(folder)
     header = tensors.read_header(folder.weights)
     src, tgt = read_tokenizers(folder, config)
     return {
@@ -32,8 +33,8 @@ def describe(folder: ModelFolder) -> dict[str, Any]:
         "source_vocabulary": len(src.vocab),
         "target_vocabulary": len(tgt.vocab),
         "longest_source": source_limit(config),
-        **_service(folder),
-        "certificate": _certificate(folder),
+        **service,
+        "certificate": _certificate(folder, service["instruction_set"]),
         "sizes": _sizes(config),
         "files": {path.name: path.stat().st_size for path in (folder.weights, folder.engine) if path.exists()},
     }
@@ -58,8 +59,12 @@ def _service(folder: ModelFolder) -> dict[str, str | None]:
     return {**native, "precision": f"int8, but for {', '.join(precise)}" if precise else "int8", "problem": None}
 
 
-def _certificate(folder: ModelFolder) -> dict[str, Any] | None:
-    """The certificate of the quantized weights that are there; None if it is of others, or there is none."""
+def _certificate(folder: ModelFolder, instruction_set: str | None) -> dict[str, Any] | None:
+    """The certificate of the quantized weights that are there; None if it is of others, or there is none.
+
+    Args:
+        instruction_set: that the engine takes here, which need not be the one that was measured with.
+    """
     if not folder.certificate.exists() or not folder.engine.exists():
         return None
     certificate = records.read(folder.certificate)
@@ -74,7 +79,9 @@ def _certificate(folder: ModelFolder) -> dict[str, Any] | None:
         f" largest difference of a log-probability {certificate['largest_difference']:.3f}"
     )
     verdict = "" if certificate.get("is_passed") is True else "; FORCED: it changes more than is allowed"
-    return {**certificate, "summary": summary + verdict}
+    there = certificate.get("instruction_set")
+    elsewhere = f"; measured with {there}, not with {instruction_set}" if instruction_set not in (None, there) else ""
+    return {**certificate, "summary": summary + verdict + elsewhere}
 
 
 def _sizes(config: Config) -> dict[str, Any]:

@@ -160,9 +160,9 @@ def test_any_size(outputs: int, inputs: int, is_int8: bool, seed: int) -> None:
 
 
 def test_rounding_is_to_nearest_and_ties_to_even() -> None:
-    rows = np.array([[63.0, 0.5, 1.5, 2.5, -0.5, -1.5, 3.4, -3.6], [0.0] * 8, [-1e-38] + [0.0] * 7], np.float32)
+    rows = np.array([[127.0, 0.5, 1.5, 2.5, -0.5, -1.5, 3.4, -3.6], [0.0] * 8, [-1e-38] + [0.0] * 7], np.float32)
     whole, scales = quantize(rows)
-    assert whole[0].tolist() == [63, 0, 2, 2, 0, -2, 3, -4]
+    assert whole[0].tolist() == [127, 0, 2, 2, 0, -2, 3, -4]
     assert not whole[1].any()
     assert scales.tolist()[:2] == [1.0, 0.0]
     assert np.isfinite(scales).all()

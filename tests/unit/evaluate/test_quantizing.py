@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from command import call, done, write_lines
+from dragoman.engine.library import instruction_set
 from dragoman.engine.loading import load
 from dragoman.engine.native_backend import NativeBackend
 from dragoman.engine.native_loading import read_precise
@@ -162,6 +163,16 @@ def test_the_training_s_own_validation_pairs(folder: ModelFolder) -> None:
     assert "holds no validation sentences to measure with; give files SOURCE and TARGET" in ran.err
     records.write(folder.validation, [list(pair) for pair in own_pairs(folder)])
     assert done("quantize", folder.root, "--force", "--json").json[0]["data"] == "validation pairs of the training"
+
+
+@needs_engine
+def test_measured_with_another_instruction_set(folder: ModelFolder) -> None:
+    """What it says holds where it was measured: AVX2 rounds to fewer bits."""
+    quantize(folder, own_pairs(folder), "tests", True, lambda message: None)
+    assert "measured with" not in describe(folder)["certificate"]["summary"]
+    stored = records.read(folder.certificate)
+    records.write(folder.certificate, {**stored, "instruction_set": "other"})
+    assert f"; measured with other, not with {instruction_set()}" in describe(folder)["certificate"]["summary"]
 
 
 @needs_engine
