@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from dragoman.cli.settings import warn
+
 SENTENCE = "The cat is on the mat."
 SEED = 1
 UPDATES = 1600
@@ -43,4 +45,4 @@ def demo(
     step(3, f"evaluate --model {model} {files['test'][0]} {files['test'][1]}")
     evaluate(model, files["test"][0], [files["test"][1]])
     step(4, f"translate --model {model} '{SENTENCE}'")
-    typer.echo(load(model).translate(SENTENCE))
+    typer.echo(load(model, warn=warn).translate(SENTENCE))

@@ -1,5 +1,6 @@
 """From a model folder to a translator. torch is imported only where it translates."""
 
+import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,14 +28,15 @@ def load(
     path: str | Path,
     backend: BackendName = "auto",
     threads: int = 0,
-    warn: Callable[[str], None] = lambda message: None,
+    warn: Callable[[str], None] = warnings.warn,
 ) -> Translator:
     """The translator in a model folder.
 
     Args:
         threads: 0 takes as many as `dragoman bench` has found best on this machine, or all processors this process may
             use; PyTorch keeps the number it has, unless it was found best itself.
-        warn: told in one line why PyTorch translates where ``auto`` would rather have had the engine.
+        warn: told in one line why PyTorch translates where ``auto`` would rather have had the engine. Python's own
+            shows the same line once a process.
 
     Raises:
         FolderError, ConfigError, VocabularyError: the folder is not a model, or something in it is missing, damaged,

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+import dragoman
 from dragoman import config as configuration
 from dragoman.engine import loading, native_loading, processor
 from dragoman.engine.library import open_library
@@ -142,10 +144,11 @@ def test_translations_scores_and_attention_are_the_same(tmp_path: Path, changes:
     assert "".join(native.stream_tokens("the cat")) == "".join(theirs.stream_tokens("the cat"))
 
 
-def test_without_a_library(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> None:
-        raise EngineError("there is none")
+def missing() -> None:
+    raise EngineError("there is none")
 
+
+def test_without_a_library(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "open_library", missing)
     told: list[str] = []
     assert isinstance(load(root, warn=told.append).backend, TorchBackend)
@@ -157,6 +160,15 @@ def test_without_a_library(root: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ModuleNotFoundError):
         load(root, "torch")
+
+
+def test_who_gives_no_callback_is_warned_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "open_library", missing)
+    with warnings.catch_warnings(record=True, action="default") as warned:
+        for _ in range(2):
+            assert isinstance(dragoman.load(root).backend, TorchBackend)
+        dragoman.load(root, "torch")
+    assert [str(one.message) for one in warned] == ["there is none"]
 
 
 WITHOUT_TORCH = "import sys; sys.modules['torch'] = None\n"
