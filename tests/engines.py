@@ -1,17 +1,23 @@
-"""The CPU engine for tests: a PyTorch model in it, and what to do where it was not built."""
+"""The CPU engine for tests: a PyTorch model in it, a folder quantized, and what to do where it was not built."""
 
 from collections.abc import Collection
+from pathlib import Path
 
 import pytest
 
+from dragoman import config as configuration
 from dragoman.config import ModelConfig
 from dragoman.engine.library import open_library
+from dragoman.engine.loading import read_tokenizers, sizes_of
 from dragoman.engine.native_backend import NativeBackend
+from dragoman.engine.native_loading import Sizes, read_weights, write_engine
 from dragoman.engine.native_model import NativeModel
 from dragoman.engine.packing import pack, position_tables
 from dragoman.errors import EngineError
 from dragoman.model.build import named_weights
 from dragoman.model.families import EncoderDecoder
+from dragoman.store import tensors
+from dragoman.store.folder import ModelFolder
 
 
 def _missing() -> str:
@@ -40,3 +46,13 @@ def native_of(
     tables, positions = position_tables(config, rows)
     arrays = {**pack(weights, config, tgt_vocab, precise), **tables}
     return NativeBackend(NativeModel(arrays, config, src_vocab, tgt_vocab, pieces, positions), threads)
+
+
+def quantized(root: Path, precise: Collection[str] = ()) -> Sizes:
+    """Write int8 weights into a folder without measuring what they change."""
+    folder = ModelFolder(root)
+    config = configuration.load(folder.config)
+    sizes = sizes_of(config, *read_tokenizers(folder, config))
+    arrays = pack(read_weights(folder, sizes), config.model, sizes.tgt_vocab, precise)
+    write_engine(folder, arrays, precise, tensors.read_header(folder.weights).sha256)
+    return sizes

@@ -11,14 +11,9 @@ from threading import Barrier
 
 import pytest
 
-from dragoman import config as configuration
-from dragoman.engine.loading import load, read_tokenizers, sizes_of
-from dragoman.engine.native_loading import read_weights, write_engine
-from dragoman.engine.packing import pack
+from dragoman.engine.loading import load
 from dragoman.engine.translator import Translation, Translator
-from dragoman.store import tensors
-from dragoman.store.folder import ModelFolder
-from engines import needs_engine
+from engines import needs_engine, quantized
 
 pytestmark = [needs_engine, pytest.mark.slow]
 
@@ -35,10 +30,7 @@ def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """The model that reverses lists of digits."""
     root = shutil.copytree(GOLDEN, tmp_path_factory.mktemp("endurance") / "model")
     if request.param == "int8":
-        folder, config = ModelFolder(root), configuration.load(root / "config.toml")
-        sizes = sizes_of(config, *read_tokenizers(folder, config))
-        arrays = pack(read_weights(folder, sizes), config.model, sizes.tgt_vocab, ())
-        write_engine(folder, arrays, (), tensors.read_header(folder.weights).sha256)
+        quantized(root)
     return root
 
 

@@ -52,7 +52,9 @@ def bench(
         typer.echo(json.dumps({**facts, "best": asdict(chosen)}, ensure_ascii=False))
     else:
         typer.echo(f"{len(lines)} sentences: {origin}\n\n{_table(speeds)}\n\n{_verdict(chosen, speeds)}")
-    if store:
+    if store and machine.is_forced:
+        typer.echo(f"not stored: DRAGOMAN_ISA={machine.wanted} is not what this machine would take itself", err=True)
+    elif store:
         typer.echo(f"stored in {speed.record(model, chosen, machine)}", err=True)
 
 

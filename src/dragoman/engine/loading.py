@@ -9,7 +9,7 @@ from typing import Literal
 from dragoman import config as configuration
 from dragoman.config import Config
 from dragoman.engine import processor
-from dragoman.engine.library import open_library
+from dragoman.engine.library import instruction_set, open_library
 from dragoman.engine.native_loading import Sizes, load_native, open_engine
 from dragoman.engine.translator import GROWTH, Backend, Translator
 from dragoman.errors import EngineError, FolderError, VocabularyError
@@ -63,7 +63,7 @@ def measured(folder: ModelFolder) -> bench.Default:
     if not folder.bench.exists():
         return bench.Default()
     here = processor.look()
-    return bench.read(folder.bench, here.name, here.usable)
+    return bench.read(folder.bench, here.name, here.usable, _isa())
 
 
 def prefers_torch(usual: bench.Default) -> bool:
@@ -88,6 +88,13 @@ def sizes_of(config: Config, src: Tokenizer, tgt: Tokenizer) -> Sizes:
     """What the engine must know beside the weights."""
     limit = source_limit(config)
     return Sizes(config, src.vocab_size, tgt.vocab_size, len(tgt.vocab), max(limit + 1, GROWTH * limit))
+
+
+def _isa() -> str:
+    try:
+        return instruction_set()
+    except EngineError:
+        return ""
 
 
 def _is_native(backend: BackendName, warn: Callable[[str], None]) -> bool:

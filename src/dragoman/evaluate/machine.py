@@ -31,6 +31,11 @@ class Machine:
     problem: str
     "Why there is no engine; empty where there is one."
 
+    @property
+    def is_forced(self) -> bool:
+        """Whether DRAGOMAN_ISA keeps the engine from the instruction set that it would take by itself."""
+        return bool(self.wanted) and (self.isa,) != self.isas[:1]
+
 
 def look_around(cpuinfo: Path = processor.CPUINFO, environment: Mapping[str, str] = os.environ) -> Machine:
     """The machine this runs on."""

@@ -234,6 +234,7 @@ def record(folder: Path, chosen: Speed, machine: Machine) -> Path:
         sentences_per_second=round(chosen.sentences_per_second, 1),
         processor=machine.processor,
         processors=machine.processors,
+        isa=machine.isa,
     )
     stored.write(path, best)
     return path

@@ -33,6 +33,8 @@ class Best:
     processor: str
     processors: int
     "How many the process might use."
+    isa: str
+    "Instruction set of the CPU engine; empty where there was no engine."
 
 
 @dataclass(frozen=True)
@@ -54,22 +56,24 @@ def write(path: Path, best: Best) -> None:
     records.write(path, asdict(best))
 
 
-def read(path: Path, processor: str, processors: int) -> Default:
+def read(path: Path, processor: str, processors: int, isa: str) -> Default:
     """What was found best on this machine; nothing is known where the file is missing, damaged, or of another one.
 
-    A default is no reason to refuse a model, so none of that is an error.
+    A processor's name is not enough: rented machines of several generations call theirs alike. A default is no reason
+    to refuse a model, so none of that is an error.
     """
     try:
         facts = records.decode(files.read_bytes(path, _LIMIT), files.shown(path))
     except FolderError:
         return Default()
-    if not _is_sound(facts) or (facts["processor"], facts["processors"]) != (processor, processors):
+    here = {"processor": processor, "processors": processors, "isa": isa}
+    if not _is_sound(facts) or any(facts.get(name) != value for name, value in here.items()):
         return Default()
     return Default(facts["threads"], facts["precision"])
 
 
 def _is_sound(facts: Any) -> bool:
-    if type(facts) is not dict or not {"threads", "precision", "processor", "processors"} <= facts.keys():
+    if type(facts) is not dict or not {"threads", "precision"} <= facts.keys():
         return False
     threads, precision = facts["threads"], facts["precision"]
     return type(threads) is int and 1 <= threads <= MOST_THREADS and precision in PRECISIONS

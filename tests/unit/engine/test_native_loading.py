@@ -14,10 +14,10 @@ from msgspec import structs
 import dragoman
 from dragoman import config as configuration
 from dragoman.engine import loading, native_loading, processor
-from dragoman.engine.library import open_library
+from dragoman.engine.library import instruction_set, open_library
 from dragoman.engine.loading import BackendName, load, read_tokenizers, sizes_of
 from dragoman.engine.native_backend import NativeBackend
-from dragoman.engine.native_loading import Sizes, map_engine, read_precise, read_weights, to_backend, write_engine
+from dragoman.engine.native_loading import map_engine, read_precise, read_weights, to_backend
 from dragoman.engine.packing import pack
 from dragoman.engine.torch_backend import TorchBackend
 from dragoman.engine.translator import GROWTH
@@ -27,20 +27,10 @@ from dragoman.evaluate.speed_process import open_translator
 from dragoman.store import bench, tensors
 from dragoman.store.bench import Best
 from dragoman.store.folder import ModelFolder
-from engines import needs_engine
+from engines import needs_engine, quantized
 from folders import write_model
 
 LINES = ["one", "two three", "", "Straße 12, 我喜欢", "  "]
-
-
-def quantized(root: Path, precise: tuple[str, ...] = ()) -> Sizes:
-    """Quantize without measuring."""
-    folder = ModelFolder(root)
-    config = configuration.load(folder.config)
-    sizes = sizes_of(config, *read_tokenizers(folder, config))
-    arrays = pack(read_weights(folder, sizes), config.model, sizes.tgt_vocab, precise)
-    write_engine(folder, arrays, precise, tensors.read_header(folder.weights).sha256)
-    return sizes
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +202,7 @@ def test_torch_is_wanted_and_missing(root: Path) -> None:
 
 def remember(root: Path, **changes: Any) -> None:
     here = processor.look()
-    best = Best(3, "float32", 128, 5, 100.0, here.name, here.usable)
+    best = Best(3, "float32", 128, 5, 100.0, here.name, here.usable, instruction_set())
     bench.write(ModelFolder(root).bench, replace(best, **changes))
 
 
@@ -220,7 +210,8 @@ def remember(root: Path, **changes: Any) -> None:
 def test_threads_are_those_found_best_here(tmp_path: Path) -> None:
     root = write_model(tmp_path / "model")
     usual = open_library().dragoman_processors()
-    for changes, threads in (({}, 3), ({"processor": "another"}, usual), ({"processors": 10**6}, usual)):
+    others = ({"processor": "another"}, {"processors": 10**6}, {"isa": "another"}, {"isa": ""})
+    for changes, threads in (({}, 3), *((other, usual) for other in others)):
         remember(root, **changes)
         for backend in ("auto", "native"):
             made = load(root, backend, warn=pytest.fail).backend  # type: ignore[arg-type]

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,5 +35,9 @@ def test_the_reason_is_the_variable_or_the_best() -> None:
     assert explain(best).endswith("others to choose with DRAGOMAN_ISA: portable")
     forced = Machine("P", 2, ("avx2",), "portable", ("avx2", "portable"), "portable", "")
     assert "instruction set: portable, because DRAGOMAN_ISA says so" in explain(forced)
+    assert [one.is_forced for one in (best, forced)] == [False, True]
+    assert not replace(best, wanted="avx2").is_forced, "it is what would be taken anyway"
     without = Machine("P", 2, (), "", (), "", "no CPU engine: it was not built")
+    assert not without.is_forced
+    assert replace(without, wanted="z80").is_forced
     assert explain(without) == "processor: P, 2 usable; has none\nno CPU engine: it was not built"

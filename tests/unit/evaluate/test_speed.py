@@ -118,6 +118,7 @@ def test_the_record_names_the_settings_and_the_machine(tmp_path: Path) -> None:
         "sentences_per_second": 123.5,
         "processor": "a processor",
         "processors": 2,
+        "isa": "avx2",
     }
 
 

@@ -11,21 +11,38 @@ import pytest
 from dragoman.store import bench
 from dragoman.store.bench import Best, Default
 
-BEST = Best(2, "float32", 128, 5, 123.4, "a processor", 4)
+BEST = Best(2, "float32", 128, 5, 123.4, "a processor", 4, "avx2")
 UNKNOWN = Default()
 
 
 def test_read_where_it_was_found(tmp_path: Path) -> None:
     bench.write(tmp_path / "bench.json", BEST)
-    assert bench.read(tmp_path / "bench.json", "a processor", 4) == Default(2, "float32")
+    assert bench.read(tmp_path / "bench.json", "a processor", 4, "avx2") == Default(2, "float32")
     bench.write(tmp_path / "bench.json", replace(BEST, precision="torch", threads=1))
-    assert bench.read(tmp_path / "bench.json", "a processor", 4) == Default(1, "torch")
+    assert bench.read(tmp_path / "bench.json", "a processor", 4, "avx2") == Default(1, "torch")
 
 
-@pytest.mark.parametrize(("processor", "processors"), [("another", 4), ("a processor", 2), ("", 0)])
-def test_not_on_another_machine(tmp_path: Path, processor: str, processors: int) -> None:
+@pytest.mark.parametrize(
+    "here",
+    [
+        ("another", 4, "avx2"),
+        ("a processor", 2, "avx2"),
+        ("a processor", 4, "avx512"),
+        ("a processor", 4, ""),
+        ("", 0, ""),
+    ],
+)
+def test_not_on_another_machine(tmp_path: Path, here: tuple[str, int, str]) -> None:
     bench.write(tmp_path / "bench.json", BEST)
-    assert bench.read(tmp_path / "bench.json", processor, processors) == UNKNOWN
+    assert bench.read(tmp_path / "bench.json", *here) == UNKNOWN
+
+
+def test_a_file_that_does_not_name_the_instruction_set(tmp_path: Path) -> None:
+    """As versions before wrote them."""
+    facts = {name: value for name, value in asdict(BEST).items() if name != "isa"}
+    (tmp_path / "bench.json").write_text(json.dumps(facts), encoding="utf-8")
+    for isa in ("avx2", ""):
+        assert bench.read(tmp_path / "bench.json", "a processor", 4, isa) == UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -42,11 +59,13 @@ def test_not_on_another_machine(tmp_path: Path, processor: str, processors: int)
         {"precision": None},
         {"processor": None},
         {"processors": "4"},
+        {"isa": None},
+        {"isa": ["avx2"]},
     ],
 )
 def test_values_that_make_no_sense(tmp_path: Path, changes: dict[str, Any]) -> None:
     (tmp_path / "bench.json").write_text(json.dumps({**asdict(BEST), **changes}), encoding="utf-8")
-    assert bench.read(tmp_path / "bench.json", "a processor", 4) == UNKNOWN
+    assert bench.read(tmp_path / "bench.json", "a processor", 4, "avx2") == UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -54,11 +73,11 @@ def test_values_that_make_no_sense(tmp_path: Path, changes: dict[str, Any]) -> N
 )
 def test_damaged_files(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "bench.json").write_bytes(content)
-    assert bench.read(tmp_path / "bench.json", "a processor", 4) == UNKNOWN
+    assert bench.read(tmp_path / "bench.json", "a processor", 4, "avx2") == UNKNOWN
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
-    assert bench.read(tmp_path / "none", "a processor", 4) == UNKNOWN
-    assert bench.read(tmp_path, "a processor", 4) == UNKNOWN
+    assert bench.read(tmp_path / "none", "a processor", 4, "avx2") == UNKNOWN
+    assert bench.read(tmp_path, "a processor", 4, "avx2") == UNKNOWN
     os.mkfifo(tmp_path / "pipe")
-    assert bench.read(tmp_path / "pipe", "a processor", 4) == UNKNOWN
+    assert bench.read(tmp_path / "pipe", "a processor", 4, "avx2") == UNKNOWN
