@@ -7,12 +7,16 @@ the same order. ctypes lets go of the interpreter's lock during each call.
 import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int32, c_int64, c_uint32, c_void_p
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from dragoman.errors import EngineError
 
 VERSION = 5
+REINSTALL = "reinstall dragoman (pip install --force-reinstall --no-deps --no-cache-dir)"
+"""A build that failed before would be taken from pip's cache."""
+
 ACTIVATIONS = ("relu", "gelu", "swiglu", "geglu")
 """In the order of the enumeration."""
 
@@ -145,13 +149,11 @@ def open_library() -> ctypes.CDLL:
 
     Raises:
         EngineError: it was not built, is of another version, or has nothing for this processor; the message says what
-            is lost and what to do.
+            translates in its place, if anything, and what to do.
     """
     path = library_path()
     if not path.is_file():
-        raise EngineError(
-            _lost(f"it was not built ({path} is missing)", "install a C++ compiler and reinstall dragoman")
-        )
+        raise EngineError(_lost(f"it was not built ({path} is missing)", f"install a C++ compiler and {REINSTALL}"))
     try:
         library = ctypes.CDLL(str(path))
         for name, (result, arguments) in _SIGNATURES.items():
@@ -160,9 +162,9 @@ def open_library() -> ctypes.CDLL:
             setattr(library, f"dragoman_{name}", function)
         version = library.dragoman_version()
     except (OSError, AttributeError) as error:
-        raise EngineError(_lost(f"it cannot be loaded ({error})", "reinstall dragoman")) from None
+        raise EngineError(_lost(f"it cannot be loaded ({error})", REINSTALL)) from None
     if version != VERSION:
-        raise EngineError(_lost(f"it has version {version}, not {VERSION}", "reinstall dragoman"))
+        raise EngineError(_lost(f"it has version {version}, not {VERSION}", REINSTALL))
     if library.dragoman_isa() is None:
         known = library.dragoman_isas().decode()
         raise EngineError(
@@ -187,5 +189,15 @@ def last_error(library: ctypes.CDLL) -> str:
     return (message or b"no reason given").decode("utf-8", "replace")
 
 
+def has_torch() -> bool:
+    """Whether PyTorch is installed; it is not imported."""
+    return find_spec("torch") is not None
+
+
 def _lost(what: str, remedy: str) -> str:
-    return f"no CPU engine: {what}; without it PyTorch translates, several times slower; {remedy}"
+    if has_torch():
+        return f"no CPU engine: {what}; without it PyTorch translates, several times slower; {remedy}"
+    return (
+        f"no CPU engine: {what}; PyTorch, which would translate without it, is not installed either; {remedy},"
+        " or pip install 'dragoman[train]'"
+    )

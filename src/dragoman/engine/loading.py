@@ -2,14 +2,14 @@
 
 import warnings
 from collections.abc import Callable
-from importlib.util import find_spec
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from dragoman import config as configuration
 from dragoman.config import Config
 from dragoman.engine import processor
-from dragoman.engine.library import instruction_set, open_library
+from dragoman.engine.library import has_torch, instruction_set, open_library
 from dragoman.engine.native_loading import Sizes, load_native, open_engine
 from dragoman.engine.translator import GROWTH, Backend, Translator
 from dragoman.errors import EngineError, FolderError, VocabularyError
@@ -24,19 +24,27 @@ Where `dragoman bench` has found something else faster on this machine, auto tak
 """
 
 
+@cache
+def warn_once(message: str) -> None:
+    """Show a Python warning, the same one once a process.
+
+    Python itself forgets what it has shown when somebody adds a filter, as torch does when it is imported.
+    """
+    warnings.warn(message, stacklevel=4)  # where the caller of load stands
+
+
 def load(
     path: str | Path,
     backend: BackendName = "auto",
     threads: int = 0,
-    warn: Callable[[str], None] = warnings.warn,
+    warn: Callable[[str], None] = warn_once,
 ) -> Translator:
     """The translator in a model folder.
 
     Args:
         threads: 0 takes as many as `dragoman bench` has found best on this machine, or all processors this process may
             use; PyTorch keeps the number it has, unless it was found best itself.
-        warn: told in one line why PyTorch translates where ``auto`` would rather have had the engine. Python's own
-            shows the same line once a process.
+        warn: told in one line why PyTorch translates where ``auto`` would rather have had the engine.
 
     Raises:
         FolderError, ConfigError, VocabularyError: the folder is not a model, or something in it is missing, damaged,
@@ -54,7 +62,7 @@ def load(
         made = load_native(folder, sizes_of(config, src, tgt), threads or usual.threads, engine)
     else:
         threads = threads or (usual.threads if usual.precision == "torch" else 0)
-        made = _torch(folder, config, src, tgt, threads, is_wanted=backend == "torch")
+        made = _torch(folder, config, src, tgt, threads)
     return Translator(src, tgt, made, config.search, source_limit(config))
 
 
@@ -68,7 +76,7 @@ def measured(folder: ModelFolder) -> bench.Default:
 
 def prefers_torch(usual: bench.Default) -> bool:
     """Whether PyTorch was found best, and is there."""
-    return usual.precision == "torch" and find_spec("torch") is not None
+    return usual.precision == "torch" and has_torch()
 
 
 def read_tokenizers(folder: ModelFolder, config: Config) -> tuple[Tokenizer, Tokenizer]:
@@ -103,23 +111,22 @@ def _is_native(backend: BackendName, warn: Callable[[str], None]) -> bool:
     try:
         open_library()
     except EngineError as error:
-        if backend == "native":
+        if backend == "native" or not has_torch():
             raise
         warn(str(error))
         return False
     return True
 
 
-def _torch(
-    folder: ModelFolder, config: Config, src: Tokenizer, tgt: Tokenizer, threads: int, is_wanted: bool
-) -> Backend:
+def _torch(folder: ModelFolder, config: Config, src: Tokenizer, tgt: Tokenizer, threads: int) -> Backend:
     try:
         from dragoman.engine.torch_loading import load_torch
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        lacking = "--backend torch needs" if is_wanted else "neither the CPU engine is there to translate with nor"
-        raise EngineError(f"{lacking} PyTorch, which is not installed; pip install 'dragoman[train]'") from None
+        raise EngineError(
+            "--backend torch needs PyTorch, which is not installed; pip install 'dragoman[train]'"
+        ) from None
     return load_torch(folder, config, src, tgt, threads)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from dragoman import config as configuration
 from dragoman.config import Config
-from dragoman.engine.library import instruction_set
+from dragoman.engine.library import has_torch, instruction_set
 from dragoman.engine.loading import measured, prefers_torch, read_tokenizers, source_limit
 from dragoman.engine.native_loading import read_precise
 from dragoman.errors import EngineError, FolderError
@@ -48,7 +48,8 @@ def _service(folder: ModelFolder) -> dict[str, str | None]:
     try:
         isa = instruction_set()
     except EngineError as error:
-        return {"backend": "torch", "instruction_set": None, "precision": "float32", "problem": str(error)}
+        backend, precision = ("torch", "float32") if has_torch() else (None, None)
+        return {"backend": backend, "instruction_set": None, "precision": precision, "problem": str(error)}
     native = {"backend": "native", "instruction_set": isa}
     if not folder.engine.exists() or usual.precision == "float32":
         return {**native, "precision": "float32", "problem": None}

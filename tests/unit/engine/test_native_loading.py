@@ -154,11 +154,13 @@ def test_without_a_library(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_who_gives_no_callback_is_warned_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "open_library", missing)
+    loading.warn_once.cache_clear()
     with warnings.catch_warnings(record=True, action="default") as warned:
-        for _ in range(2):
+        for category in (ImportWarning, ResourceWarning):
             assert isinstance(dragoman.load(root).backend, TorchBackend)
+            warnings.filterwarnings("ignore", category=category)  # makes Python forget what it has shown
         dragoman.load(root, "torch")
-    assert [str(one.message) for one in warned] == ["there is none"]
+    assert [(str(one.message), one.filename) for one in warned] == [("there is none", __file__)]
 
 
 WITHOUT_TORCH = "import sys; sys.modules['torch'] = None\n"
@@ -169,19 +171,34 @@ def run_script(script: str, *arguments: object) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_without_either(root: Path) -> None:
-    script = (
-        WITHOUT_TORCH + "from dragoman.engine import loading\n"
-        "from dragoman.errors import EngineError\n"
-        "def missing(): raise EngineError('there is none')\n"
-        "loading.open_library = missing\n"
-        "try: loading.load(sys.argv[1])\n"
-        "except EngineError as error: print(error)"
+WITHOUT_EITHER = (
+    WITHOUT_TORCH + "from pathlib import Path\n"
+    "from dragoman.engine import library\n"
+    "library.library_path = lambda: Path('libdragoman.so')\n"
+    "from dragoman.cli.main import run\n"
+    "sys.argv[0] = 'dragoman'\n"
+    "run()"
+)
+"""As after `pip install .` without a compiler; pip itself says nothing of that."""
+
+
+@pytest.mark.parametrize("backend", ["auto", "native"])
+def test_without_either_the_first_command_says_all_in_one_line(root: Path, backend: str) -> None:
+    command = [sys.executable, "-c", WITHOUT_EITHER, "translate", "--model", str(root), "--backend", backend, "the cat"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == (
+        "dragoman: no CPU engine: it was not built (libdragoman.so is missing); PyTorch, which would translate without"
+        " it, is not installed either; install a C++ compiler and reinstall dragoman (pip install --force-reinstall"
+        " --no-deps --no-cache-dir), or pip install 'dragoman[train]'\n"
     )
-    assert run_script(script, root) == (
-        "neither the CPU engine is there to translate with nor PyTorch, which is not installed;"
-        " pip install 'dragoman[train]'\n"
-    )
+
+
+def test_without_either_nothing_is_said_to_translate(root: Path) -> None:
+    told = subprocess.run([sys.executable, "-c", WITHOUT_EITHER, "info", str(root)], capture_output=True, text=True)
+    facts = dict(line.split(maxsplit=1) for line in told.stdout.splitlines())
+    assert (facts["backend"], facts["precision"]) == ("-", "-")
+    assert facts["problem"].startswith("no CPU engine: it was not built")
 
 
 def test_torch_is_wanted_and_missing(root: Path) -> None:
@@ -256,7 +273,7 @@ def test_torch_is_taken_where_it_was_found_best(tmp_path: Path, monkeypatch: pyt
     assert isinstance(load(root, "torch").backend, TorchBackend)
     assert told == [3, 3]
     assert native_backend(root, "native").threads == 3
-    monkeypatch.setattr(loading, "find_spec", lambda name: None)
+    monkeypatch.setattr(loading, "has_torch", lambda: False)
     native_backend(root)
     remember(root, precision="float32")
     load(root, "torch")
