@@ -15,14 +15,15 @@ from dragoman.engine.loading import load
 from dragoman.engine.translator import Translation, Translator
 from engines import needs_engine, quantized
 
-pytestmark = [needs_engine, pytest.mark.slow]
+pytestmark = needs_engine
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "model_v1"
+ENDLESS = Path(__file__).parents[1] / "endless.py"
 
 CALLERS = 8
 
 MOST_GROWTH = 5.0
-"""MiB between the 10,000th sentence and the 100,000th."""
+"""MiB from the end of the first stretch of sentences to that of the last."""
 
 
 @pytest.fixture(scope="module", params=["float32", "int8"])
@@ -48,10 +49,16 @@ def in_batches(translator: Translator, lines: Sequence[str], seed: int) -> list[
     return found
 
 
-def test_eight_callers_get_the_answers_of_one(root: Path) -> None:
-    """To the last digit of every score, in whatever company a sentence was translated."""
-    lines, translator = digits(10_000), load(root, "native", 1)
-    alone = list(translator.stream(lines))
+@pytest.mark.parametrize("threads", [1, 0])
+@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_eight_callers_get_the_answers_of_one(root: Path, count: int, threads: int) -> None:
+    """To the last digit of every score, in whatever company a sentence was translated, by a thread, several or a team.
+
+    Args:
+        threads: of each search; 0: as many as there are processors, where few sentences are searched by a team.
+    """
+    lines = digits(count)
+    alone, translator = list(load(root, "native", 1).stream(lines)), load(root, "native", threads)
     gate = Barrier(CALLERS)
 
     def work(caller: int) -> list[list[Translation]]:
@@ -63,22 +70,10 @@ def test_eight_callers_get_the_answers_of_one(root: Path) -> None:
             assert found == alone[caller::CALLERS]
 
 
-ENDLESS = """
-import random, sys
-from pathlib import Path
-from dragoman.engine.loading import load
-
-translator, draws = load(sys.argv[1], "native", 1), random.Random(1)
-for size in (10_000, 90_000):
-    lines = (" ".join(draws.choices("0123456789", k=draws.randint(1, 8))) for _ in range(size))
-    assert sum(1 for _ in translator.stream(lines)) == size
-    status = Path("/proc/self/status").read_text().splitlines()
-    print(next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS")))
-"""
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell how much memory is used")
-def test_memory_does_not_grow(root: Path) -> None:
-    ran = subprocess.run([sys.executable, "-c", ENDLESS, str(root)], capture_output=True, text=True, check=True)
-    early, late = map(float, ran.stdout.split())
-    assert late - early < MOST_GROWTH, f"{early:.1f} MiB after 10,000 sentences, {late:.1f} MiB after 100,000"
+@pytest.mark.parametrize(("stretch", "times"), [(5_000, 2), pytest.param(10_000, 10, marks=pytest.mark.slow)])
+def test_memory_does_not_grow(root: Path, stretch: int, times: int) -> None:
+    command = [sys.executable, str(ENDLESS), str(root), *[str(stretch)] * times]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = [float(line) for line in ran.stdout.split()]
+    assert found[-1] - found[0] < MOST_GROWTH, f"MiB after each {stretch:,} sentences: {found}"
