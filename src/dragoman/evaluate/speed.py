@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from dragoman.data.lines import read_lines
+from dragoman.engine.library import has_torch
 from dragoman.errors import EngineError, RequestError
 from dragoman.evaluate.machine import Machine
 from dragoman.store import bench as stored
@@ -245,7 +246,10 @@ def precisions(folder: ModelFolder, machine: Machine, wanted: Iterable[str]) -> 
 
     Raises:
         RequestError: one is unknown or not to be had.
+        EngineError: nothing is to be had: neither engine nor PyTorch.
     """
+    if machine.problem and not has_torch():
+        raise EngineError(machine.problem)
     offered: list[Precision] = ["torch"]
     if not machine.problem:
         offered = [*(["int8"] if folder.engine.exists() else []), "float32"]  # type: ignore[list-item]

@@ -87,6 +87,14 @@ def test_precisions_are_those_that_can_be_had(tmp_path: Path) -> None:
     assert speed.precisions(folder, WITH, ()) == ["int8", "float32"]
 
 
+def test_without_engine_and_pytorch_nothing_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "has_torch", lambda: False)
+    for wanted in ((), ("torch",), ("int8",)):
+        with pytest.raises(EngineError, match=r"^no CPU engine: it was not built$"):
+            speed.precisions(ModelFolder(tmp_path), WITHOUT, wanted)
+    assert speed.precisions(ModelFolder(tmp_path), WITH, ()) == ["float32"]
+
+
 def test_sentences_come_from_a_file_or_the_training_or_the_vocabulary(tmp_path: Path) -> None:
     folder = ModelFolder.create(tmp_path / "model")
     found, origin = speed.sentences(folder, lambda: toy_tokenizer(PIECES), None)
