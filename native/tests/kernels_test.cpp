@@ -1,7 +1,8 @@
-// Every kernel of every instruction set against the plain formula in double precision, and int8 products to the last bit
-// against the portable ones, on shapes drawn at random: ragged tails, one row, one column, no rows.
+// Every kernel of every instruction set against the plain formula in double precision, and against the portable set's, on
+// shapes drawn at random: ragged tails, one row, one column, no rows. Whole numbers' products agree to the last bit.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "check.h"
 #include "kernels.h"
@@ -12,10 +13,24 @@ using namespace dragoman;
 
 namespace {
 
-void near(const char* isa, const char* what, const std::vector<float>& found, const std::vector<double>& wanted, double tolerance) {
+template <typename T>
+void near(const char* isa, const char* what, const std::vector<float>& found, const std::vector<T>& wanted, double tolerance) {
+  CHECK(found.size() == wanted.size(), "%s %s: %zu numbers, not %zu", isa, what, found.size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); i++)
-    CHECK(std::abs(found[i] - wanted[i]) <= tolerance * (1 + std::abs(wanted[i])), "%s %s at %zu: %g, not %g", isa, what, i,
-          found[i], wanted[i]);
+    CHECK(std::abs(found[i] - double(wanted[i])) <= tolerance * (1 + std::abs(double(wanted[i]))), "%s %s at %zu: %.9g, not %.9g", isa, what,
+          i, found[i], double(wanted[i]));
+}
+
+template <typename T>
+void equal(const char* isa, const char* what, const std::vector<T>& found, const std::vector<T>& wanted) {
+  CHECK(found.size() == wanted.size(), "%s %s: %zu numbers, not %zu", isa, what, found.size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); i++)
+    CHECK(found[i] == wanted[i], "%s %s at %zu: %.9g, not %.9g", isa, what, i, double(found[i]), double(wanted[i]));
+}
+
+int some_rows(Random& random, int most) {
+  int kind = random.below(8);
+  return kind < 2 ? kind : random.below(most);
 }
 
 std::vector<float> padded_rows(Random& random, int count, int width, int stride) {
@@ -25,57 +40,126 @@ std::vector<float> padded_rows(Random& random, int count, int width, int stride)
   return rows;
 }
 
-void test_products(const Kernels& k, Random& random) {
-  int inputs = 1 + random.below(random.below(8) ? 200 : 1200), outputs = 1 + random.below(150), count = random.below(random.below(8) ? 40 : 200);
-  int width = padded(inputs, kWidth), columns = padded(outputs, kPanel);
-  PackedMatrix exact(random, outputs, inputs, false), whole(random, outputs, inputs, true, 1, true, k.largest);
-  std::vector<float> rows = padded_rows(random, count, inputs, width);
-  int first = kPanel * random.below(columns / kPanel), last = first + kPanel * (1 + random.below((columns - first) / kPanel));
-  int stride = last - first + random.below(3);
+// Some rows and some panels of a matrix.
+struct Product {
+  int inputs, outputs, count, width, row_stride;
+  PackedMatrix packed;
+  Matrix matrix;
+  std::vector<float> rows;
+  int first, last, stride;
 
-  std::vector<float> out(size_t(count) * stride, 7);
-  k.multiply_float(rows.data(), width, count, exact.matrix, first, last, out.data(), stride);
-  std::vector<double> wanted(size_t(count) * stride, 7);
-  for (int r = 0; r < count; r++)
-    for (int c = first; c < last; c++) {
-      double sum = exact.bias[c];
-      for (int i = 0; i < inputs && c < outputs; i++) sum += double(rows[size_t(r) * width + i]) * exact.dense[size_t(c) * inputs + i];
-      wanted[size_t(r) * stride + c - first] = sum;
-    }
-  near(k.name, "multiply_float", out, wanted, 1e-4);
+  Product(Random& random, bool is_int8, int largest = kLargestWeight)
+      : inputs(1 + random.below(random.below(8) ? 200 : 1200)),
+        outputs(random.below(8) ? 1 + random.below(150) : 1),
+        count(some_rows(random, random.below(8) ? 40 : 200)),
+        width(padded(inputs, kWidth)),
+        row_stride(width + 16 * random.below(2)),
+        packed(random, outputs, inputs, is_int8, 1, true, largest),
+        matrix(packed.matrix),
+        rows(padded_rows(random, count, inputs, row_stride)) {
+    int panels = padded(outputs, kPanel) / kPanel, begin = random.below(panels);
+    first = kPanel * begin;
+    last = first + kPanel * random.below(panels - begin + 1);
+    stride = last - first + random.below(3);
+    if (random.below(2)) std::fill(packed.bias.begin(), packed.bias.end(), 0), matrix.bias = nullptr;
+  }
 
-  auto multiply = [&](const Kernels& one, std::vector<float>& to) {
-    std::vector<int8_t> bytes(size_t(count) * width);
-    std::vector<float> scales(count);
-    one.quantize(rows.data(), count, width, width, bytes.data(), scales.data());
-    std::fill(to.begin(), to.end(), 7);
-    one.multiply_int8(bytes.data(), scales.data(), count, whole.matrix, first, last, to.data(), stride);
+  float row(int r, int i) const { return rows[size_t(r) * row_stride + i]; }
+  float weight(int c, int i) const { return c < outputs ? packed.dense[size_t(c) * inputs + i] : 0; }
+  size_t at(int r, int c) const { return size_t(r) * stride + c - first; }
+  std::vector<float> room() const { return std::vector<float>(size_t(count) * stride, 7); }
+
+  // What a result is, and how large its terms are together.
+  double result(int r, int c, double& most) const {
+    double sum = packed.bias[c];
+    most = std::abs(sum);
+    for (int i = 0; i < inputs; i++) sum += double(row(r, i)) * weight(c, i), most += std::abs(double(row(r, i)) * weight(c, i));
+    return sum;
+  }
+
+  // Checks each result; error(row, column, most) is how far off it may be.
+  template <typename F>
+  void check(const char* isa, const char* what, const std::vector<float>& out, F error) const {
+    for (int r = 0; r < count; r++)
+      for (int c = first; c < last; c++) {
+        double most, sum = result(r, c, most), off = error(r, c, most);
+        CHECK(std::abs(out[at(r, c)] - sum) <= off, "%s %s row %d column %d: %g, not %g", isa, what, r, c, out[at(r, c)], sum);
+      }
+  }
+};
+
+void test_float_product(const Kernels& k, const Kernels& portable, Random& random) {
+  Product p(random, false);
+  auto multiply = [&](const Kernels& one) {
+    std::vector<float> out = p.room();
+    one.multiply_float(p.rows.data(), p.row_stride, p.count, p.matrix, p.first, p.last, out.data(), p.stride);
+    return out;
   };
-  multiply(k, out);
-  for (int r = 0; r < count; r++)
-    for (int c = first; c < std::min(last, outputs); c++) {
-      // Each input is off by at most half a step, each weight is exact.
-      double sum = whole.bias[c], largest = 0, error = 1e-4;
-      for (int i = 0; i < inputs; i++) largest = std::max(largest, std::abs(double(rows[size_t(r) * width + i])));
-      for (int i = 0; i < inputs; i++) {
-        sum += double(rows[size_t(r) * width + i]) * whole.dense[size_t(c) * inputs + i];
-        error += largest / (2 * k.largest) * std::abs(whole.dense[size_t(c) * inputs + i]);
-      }
-      CHECK(std::abs(out[size_t(r) * stride + c - first] - sum) <= error * 1.001, "%s row %d column %d", k.name, r, c);
+  std::vector<float> out = multiply(k);
+  p.check(k.name, "multiply_float", out, [](int, int, double most) { return 1e-6 * (1 + most); });
+  near(k.name, "multiply_float", out, multiply(portable), 1e-4);
+}
+
+// Rows as an instruction set writes them, and the numbers they stand for.
+struct Quantized {
+  std::vector<int8_t> written, numbers;
+  std::vector<float> scales;
+
+  Quantized(const Kernels& k, const Product& p) : written(size_t(p.count) * p.width), numbers(written.size()), scales(p.count) {
+    k.quantize(p.rows.data(), p.count, p.row_stride, p.width, written.data(), scales.data());
+    // A set may add something to each number: what it makes of zero.
+    float zeros[kWidth] = {}, scale;
+    int8_t zero[kWidth];
+    k.quantize(zeros, 1, kWidth, kWidth, zero, &scale);
+    for (size_t i = 0; i < written.size(); i++) numbers[i] = int8_t(written[i] - zero[0]);
+  }
+};
+
+std::vector<float> multiply_int8(const Kernels& k, const Product& p, const std::vector<int8_t>& bytes, const std::vector<float>& scales) {
+  std::vector<float> out = p.room();
+  k.multiply_int8(bytes.data(), scales.data(), p.count, p.matrix, p.first, p.last, out.data(), p.stride);
+  return out;
+}
+
+// Both are within half a step of the number, whatever their steps are.
+void test_quantize(const Kernels& k, const Product& p, const Quantized& q, const Quantized& same) {
+  for (int r = 0; r < p.count; r++)
+    for (int i = 0; i < p.width; i++) {
+      size_t at = size_t(r) * p.width + i;
+      double found = double(q.numbers[at]) * q.scales[r], wanted = p.row(r, i), other = double(same.numbers[at]) * same.scales[r];
+      double half = 0.5005 * q.scales[r], other_half = 0.5005 * same.scales[r];
+      CHECK(std::abs(q.numbers[at]) <= k.largest, "%s quantize: %d", k.name, q.numbers[at]);
+      CHECK(std::abs(found - wanted) <= half, "%s quantize: %g, not %g", k.name, found, wanted);
+      CHECK(std::abs(found - other) <= half + other_half, "%s quantize: %g, portable %g", k.name, found, other);
     }
-  // Whole numbers up to the largest are quantized exactly, and all sums are exact.
-  for (int r = 0; r < count; r++)
-    for (int i = 0; i < inputs; i++) rows[size_t(r) * width + i] = float(i ? random.below(2 * k.largest + 1) - k.largest : k.largest);
-  multiply(k, out);
-  for (int r = 0; r < count; r++)
-    for (int c = first; c < last; c++) {
-      double sum = whole.bias[c], most = std::abs(sum);
-      for (int i = 0; i < inputs && c < outputs; i++) {
-        double term = double(rows[size_t(r) * width + i]) * whole.dense[size_t(c) * inputs + i];
-        sum += term, most += std::abs(term);
-      }
-      CHECK(std::abs(out[size_t(r) * stride + c - first] - sum) <= 1e-6 * most, "%s multiply_int8 row %d column %d", k.name, r, c);
-    }
+}
+
+void test_int8_product(const Kernels& k, const Kernels& portable, Random& random) {
+  Product p(random, true, k.largest);
+  Quantized q(k, p);
+  test_quantize(k, p, q, Quantized(portable, p));
+  std::vector<float> out = multiply_int8(k, p, q.written, q.scales);
+  p.check(k.name, "multiply_int8 of rounded numbers", out, [&](int r, int c, double most) {
+    // Each input is off by at most half a step, each weight is exact.
+    double error = 1e-4 + 1e-6 * most;
+    for (int i = 0; i < p.inputs; i++) error += 0.5005 * q.scales[r] * std::abs(p.weight(c, i));
+    return error;
+  });
+  // Portable numbers are signed bytes, so that set can multiply any other's. Sums are exact; a bias may be fused.
+  std::vector<float> same = multiply_int8(portable, p, q.numbers, q.scales);
+  if (p.matrix.bias)
+    near(k.name, "multiply_int8", out, same, 1e-6);
+  else
+    equal(k.name, "multiply_int8", out, same);
+
+  // Whole numbers up to the largest are quantized exactly.
+  for (int r = 0; r < p.count; r++)
+    for (int i = 0; i < p.inputs; i++) p.rows[size_t(r) * p.row_stride + i] = float(i ? random.below(2 * k.largest + 1) - k.largest : k.largest);
+  Quantized whole(k, p);
+  for (int r = 0; r < p.count; r++)
+    for (int i = 0; i < p.inputs; i++) CHECK(whole.numbers[size_t(r) * p.width + i] == p.row(r, i), "%s quantize of a whole number", k.name);
+  out = multiply_int8(k, p, whole.written, whole.scales);
+  p.check(k.name, "multiply_int8", out, [](int, int, double most) { return 1e-6 * most; });
 }
 
 void test_narrowed(Random& random) {
@@ -117,89 +201,198 @@ void test_extremes(const Kernels& k) {
   for (float x : out) CHECK(x == 0, "%s: a row of zeros gives %g", k.name, x);
 }
 
-void test_rows(const Kernels& k, Random& random) {
-  int width = 1 + random.below(150), stride = padded(width, kWidth), count = random.below(5);
+// x += y, unless there is none, then LayerNorm; into x itself or elsewhere.
+void test_norm(const Kernels& k, const Kernels& portable, Random& random) {
+  int width = 1 + random.below(150), stride = padded(width, kWidth), count = some_rows(random, 6);
+  bool has_other = random.below(2), is_in_place = random.below(2);
   std::vector<float> x = padded_rows(random, count, width, stride), y = padded_rows(random, count, width, stride);
-  std::vector<float> gamma = random.normals(stride), beta = random.normals(stride), out(x.size());
+  std::vector<float> gamma = random.normals(stride), beta = random.normals(stride), sums(x), out, same;
   std::vector<double> wanted(x.size());
+  for (size_t i = 0; has_other && i < x.size(); i++) sums[i] += y[i];
   for (int r = 0; r < count; r++) {
+    const float* row = &sums[size_t(r) * stride];
     double mean = 0, variance = 0;
-    for (int i = 0; i < width; i++) mean += (double(x[r * stride + i]) + y[r * stride + i]) / width;
-    for (int i = 0; i < width; i++) variance += std::pow(double(x[r * stride + i]) + y[r * stride + i] - mean, 2) / width;
-    for (int i = 0; i < width; i++)
-      wanted[r * stride + i] = (double(x[r * stride + i]) + y[r * stride + i] - mean) / std::sqrt(variance + 1e-5) * gamma[i] + beta[i];
+    for (int i = 0; i < width; i++) mean += double(row[i]) / width;
+    for (int i = 0; i < width; i++) variance += std::pow(row[i] - mean, 2) / width;
+    for (int i = 0; i < width; i++) wanted[size_t(r) * stride + i] = (row[i] - mean) / std::sqrt(variance + 1e-5) * gamma[i] + beta[i];
   }
-  k.norm(x.data(), y.data(), count, stride, width, gamma.data(), beta.data(), out.data());
-  near(k.name, "norm", out, wanted, 3e-4);
-
-  for (int kind : {DRAGOMAN_RELU, DRAGOMAN_GELU, DRAGOMAN_SWIGLU, DRAGOMAN_GEGLU}) {
-    bool is_gated = kind >= DRAGOMAN_SWIGLU;
-    int in_stride = padded((is_gated ? 2 : 1) * width, kWidth);
-    std::vector<float> in = padded_rows(random, count, (is_gated ? 2 : 1) * width, in_stride), active(size_t(count) * stride);
-    std::vector<double> right(active.size());
-    for (int r = 0; r < count; r++)
-      for (int i = 0; i < width; i++) {
-        double z = in[size_t(r) * in_stride + i];
-        double a = kind == DRAGOMAN_RELU ? std::max(z, 0.0) : kind == DRAGOMAN_SWIGLU ? z / (1 + std::exp(-z)) : z * std::erfc(-z / std::sqrt(2.0)) / 2;
-        right[size_t(r) * stride + i] = is_gated ? a * in[size_t(r) * in_stride + width + i] : a;
-      }
-    k.activate(in.data(), in_stride, count, 0, is_gated ? width : padded(width, kPanel), width, kind, active.data(), stride);
-    near(k.name, "activate", active, right, 1e-5);
-  }
+  auto norm = [&](const Kernels& one, std::vector<float>& to) {
+    std::vector<float> from(x);
+    to.assign(x.size(), 0);
+    one.norm(from.data(), has_other ? y.data() : nullptr, count, stride, width, gamma.data(), beta.data(), is_in_place ? from.data() : to.data());
+    if (is_in_place)
+      to = from;
+    else
+      equal(one.name, "norm leaves behind", from, sums);
+  };
+  norm(k, out), norm(portable, same);
+  near(k.name, "norm", out, wanted, 3e-5);
+  near(k.name, "norm", out, same, 3e-5);
 }
 
-void test_scan(const Kernels& k, Random& random) {
-  int count = 1 + random.below(kChunk), best = random.below(12), first = random.below(100);
+double activated(int kind, double z) {
+  if (kind == DRAGOMAN_RELU) return std::max(z, 0.0);
+  return kind == DRAGOMAN_SWIGLU ? z / (1 + std::exp(-z)) : z * std::erfc(-z / std::sqrt(2.0)) / 2;
+}
+
+// Columns first .. last, as a member of a team has them; what stands beside them belongs to others.
+void test_activate(const Kernels& k, const Kernels& portable, int kind, Random& random) {
+  bool is_gated = kind >= DRAGOMAN_SWIGLU, is_in_place = !is_gated && random.below(2);
+  int width = 1 + random.below(150), wide = is_gated ? 2 * width : width, in_stride = padded(wide, kWidth), count = some_rows(random, 6);
+  int stride = is_in_place ? in_stride : padded(width, kWidth), panels = padded(width, kPanel) / kPanel, begin = random.below(panels);
+  int first = kPanel * begin, last = first + kPanel * random.below(panels - begin + 1);
+  if (is_gated) last = std::min(last, width);
+  std::vector<float> in = padded_rows(random, count, wide, in_stride);
+  auto activate = [&](const Kernels& one) {
+    std::vector<float> rows(in), out(size_t(count) * stride, 7);
+    one.activate(rows.data(), in_stride, count, first, last, width, kind, is_in_place ? rows.data() : out.data(), stride);
+    return is_in_place ? rows : out;
+  };
+  std::vector<double> wanted(size_t(count) * stride, 7);
+  if (is_in_place) std::copy(in.begin(), in.end(), wanted.begin());
+  for (int r = 0; r < count; r++)
+    for (int i = first; i < last; i++) {
+      const float* row = &in[size_t(r) * in_stride];
+      wanted[size_t(r) * stride + i] = activated(kind, row[i]) * (is_gated ? row[width + i] : 1);
+    }
+  std::vector<float> out = activate(k);
+  near(k.name, "activate", out, wanted, 1e-5);
+  near(k.name, "activate", out, activate(portable), 2e-6);
+}
+
+void test_embed(const Kernels& k, const Kernels& portable, Random& random) {
+  int width = 1 + random.below(150), stride = padded(width, kWidth) + kWidth * random.below(2);
+  std::vector<float> embedding = random.normals(width), position = random.normals(width);
+  float factor = std::sqrt(float(width));
+  std::vector<double> wanted(stride);
+  for (int i = 0; i < width; i++) wanted[i] = double(embedding[i]) * factor + position[i];
+  auto embed = [&](const Kernels& one) {
+    std::vector<float> x(stride, std::numeric_limits<float>::quiet_NaN());  // what a sentence before may have left
+    one.embed(embedding.data(), position.data(), factor, width, stride, x.data());
+    return x;
+  };
+  std::vector<float> out = embed(k);
+  near(k.name, "embed", out, wanted, 2e-6);
+  near(k.name, "embed", out, embed(portable), 2e-6);
+}
+
+// What a scan of two chunks, one after the other, finds.
+struct Scanned {
+  std::vector<int32_t> ids;
+  std::vector<float> logits;
+  Partial first, second;
+
+  Scanned(const Kernels& k, const std::vector<float>& from, int begin, int cut, int best, const std::vector<uint8_t>& banned)
+      : ids(best + 1), logits(best + 1) {
+    Top top{0, best, ids.data(), logits.data()};
+    first = k.scan(from.data(), begin, cut, banned.data(), top);
+    second = k.scan(from.data() + cut, begin + cut, int(from.size()) - cut, banned.data(), top);
+    ids.resize(top.count), logits.resize(top.count);
+  }
+};
+
+void test_partial(const Kernels& k, const Partial& found, const Partial& same, const float* logits, int count) {
+  double total = 0;
+  for (int i = 0; i < count; i++) total += std::exp(double(logits[i]));
+  CHECK(std::abs(found.most + std::log(double(found.total)) - std::log(total)) < 1e-5, "%s scan", k.name);
+  CHECK(found.most == *std::max_element(logits, logits + count) && found.most == same.most, "%s scan: largest %g", k.name, found.most);
+  CHECK(std::abs(found.total - same.total) <= 1e-5 * same.total, "%s scan: %.9g, portable %.9g", k.name, found.total, same.total);
+}
+
+void test_scan(const Kernels& k, const Kernels& portable, Random& random) {
+  int cut = random.below(8) ? 1 + random.below(kChunk) : 1, rest = 1 + random.below(kChunk), best = random.below(12), first = random.below(100);
+  int count = cut + rest;
   std::vector<float> logits = random.normals(count, 3);
   for (int i = 0; i < count / 4; i++) logits[random.below(count)] = logits[random.below(count)];  // equal ones
   std::vector<uint8_t> banned(first + count);
   for (uint8_t& b : banned) b = random.below(5) == 0;
-  std::vector<int32_t> ids(best + 1), order;
-  std::vector<float> found(best + 1);
-  Top top{0, best, ids.data(), found.data()};
-  Partial partial = k.scan(logits.data(), first, count, banned.data(), top);
-  double total = 0;
-  for (float x : logits) total += std::exp(double(x));
-  CHECK(std::abs(partial.most + std::log(double(partial.total)) - std::log(total)) < 1e-5, "%s scan", k.name);
+  Scanned found(k, logits, first, cut, best, banned), same(portable, logits, first, cut, best, banned);
+  test_partial(k, found.first, same.first, logits.data(), cut);
+  test_partial(k, found.second, same.second, logits.data() + cut, rest);
+  std::vector<int32_t> order;
   for (int i = 0; i < count; i++)
-    if (!banned[first + i]) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return logits[a] > logits[b]; });
-  CHECK(top.count == std::min(best, int(order.size())), "%s scan finds %d", k.name, top.count);
-  for (int i = 0; i < top.count; i++) CHECK(ids[i] == first + order[i], "%s scan: %d is best %d", k.name, ids[i], i);
+    if (!banned[first + i]) order.push_back(first + i);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return logits[a - first] > logits[b - first]; });
+  order.resize(std::min(best, int(order.size())));
+  equal(k.name, "scan finds", found.ids, order);
+  equal(k.name, "scan finds, portable", found.ids, same.ids);
+  for (size_t i = 0; i < order.size(); i++) CHECK(found.logits[i] == logits[order[i] - first], "%s scan: %g", k.name, found.logits[i]);
 }
 
-template <typename T>
-void test_attention(const Kernels& k, const AttentionKernels& a, Random& random, double tolerance) {
-  int width = 16 * (1 + random.below(5)), length = 1 + random.below(40), rows = random.below(7), room = padded(length, 16);
-  int stride = 2 * width + random.below(3);
+// One head: keys and values as they come, side by side.
+struct Head {
+  int width, length, rows, room, stride;
   float scale = 0.3f;
-  std::vector<float> queries = random.normals(size_t(rows) * stride), keys_values = random.normals(size_t(length) * stride);
-  std::vector<T> keys(size_t(width) * room), values(size_t(width) * room), cells(size_t(length) * 2 * width);
-  std::vector<float> out(size_t(rows) * stride), scores(4 * (room + 16)), weights(size_t(rows) * length), single(width);
-  a.pack(keys_values.data(), keys_values.data() + width, stride, length, width, keys.data(), values.data());
-  a.attend(queries.data(), stride, rows, keys.data(), values.data(), length, width, scale, out.data(), stride, scores.data(),
-           weights.data(), length, 1);
-  std::vector<const void*> places;
-  for (int t = 0; t < length; t++) {
-    a.write(keys_values.data() + size_t(t) * stride, 2 * width, cells.data() + size_t(t) * 2 * width);
-    places.push_back(cells.data() + size_t(t) * 2 * width);
+  std::vector<float> queries, keys_values;
+
+  explicit Head(Random& random)
+      : width(16 * (1 + random.below(5))),
+        length(1 + random.below(40)),
+        rows(random.below(7)),
+        room(padded(length, 16)),
+        stride(2 * width + random.below(3)),
+        queries(random.normals(size_t(rows) * stride)),
+        keys_values(random.normals(size_t(length) * stride)) {}
+};
+
+// All that a set's attention makes of it.
+template <typename T>
+struct Attended {
+  std::vector<T> keys, values, cells;
+  std::vector<float> out, weights, of_cells;
+
+  Attended(const AttentionKernels& a, const Head& h)
+      : keys(size_t(h.width) * h.room),
+        values(size_t(h.width) * h.length),
+        cells(size_t(h.length) * 2 * h.width),
+        out(size_t(h.rows) * h.stride),
+        weights(size_t(h.rows) * h.length, 1),
+        of_cells(size_t(h.rows) * h.width) {
+    std::vector<float> scores(4 * (h.room + 16));
+    std::memset(keys.data(), 0xff, sizeof(T) * keys.size());  // NaN from a sentence before
+    a.pack(h.keys_values.data(), h.keys_values.data() + h.width, h.stride, h.length, h.width, keys.data(), values.data());
+    a.attend(h.queries.data(), h.stride, h.rows, keys.data(), values.data(), h.length, h.width, h.scale, out.data(), h.stride, scores.data(),
+             weights.data(), h.length, 0.5f);
+    std::vector<const void*> places;
+    for (int t = 0; t < h.length; t++) {
+      T* cell = cells.data() + size_t(t) * 2 * h.width;
+      a.write(h.keys_values.data() + size_t(t) * h.stride, 2 * h.width, cell);
+      places.push_back(cell);
+    }
+    for (int r = 0; r < h.rows; r++)
+      a.attend_cells(h.queries.data() + size_t(r) * h.stride, places.data(), h.length, 0, h.width, h.width, h.scale,
+                     of_cells.data() + size_t(r) * h.width, scores.data());
   }
-  for (int r = 0; r < rows; r++) {
-    std::vector<double> p(length), wanted(width);
+};
+
+template <typename T>
+void test_attention(const Kernels& k, const AttentionKernels& a, const AttentionKernels& portable, Random& random, double tolerance) {
+  Head h(random);
+  Attended<T> found(a, h), same(portable, h);
+  std::vector<double> out(found.out.size()), weights(found.weights.size(), 1), of_cells(found.of_cells.size());
+  for (int r = 0; r < h.rows; r++) {
+    std::vector<double> p(h.length);
     double total = 0;
-    for (int t = 0; t < length; t++) {
-      for (int i = 0; i < width; i++) p[t] += double(queries[size_t(r) * stride + i]) * keys_values[size_t(t) * stride + i] * scale;
+    for (int t = 0; t < h.length; t++) {
+      for (int i = 0; i < h.width; i++) p[t] += double(h.queries[size_t(r) * h.stride + i]) * h.keys_values[size_t(t) * h.stride + i] * h.scale;
       total += p[t] = std::exp(p[t]);
     }
-    for (int t = 0; t < length; t++)
-      for (int i = 0; i < width; i++) wanted[i] += p[t] / total * keys_values[size_t(t) * stride + width + i];
-    near(k.name, "attend", {out.begin() + size_t(r) * stride, out.begin() + size_t(r) * stride + width}, wanted, tolerance);
-    double sum = 0;
-    for (int t = 0; t < length; t++) sum += weights[size_t(r) * length + t];
-    CHECK(std::abs(sum - 1) < 1e-4, "%s: weights sum to %g", k.name, sum);
-    a.attend_cells(queries.data() + size_t(r) * stride, places.data(), length, 0, width, width, scale, single.data(), scores.data());
-    near(k.name, "attend_cells", single, wanted, tolerance);
+    for (int t = 0; t < h.length; t++) {
+      weights[size_t(r) * h.length + t] += 0.5 * p[t] / total;
+      for (int i = 0; i < h.width; i++) out[size_t(r) * h.stride + i] += p[t] / total * h.keys_values[size_t(t) * h.stride + h.width + i];
+    }
+    std::copy_n(&out[size_t(r) * h.stride], h.width, &of_cells[size_t(r) * h.width]);
   }
+  near(k.name, "attend", found.out, out, tolerance);
+  near(k.name, "attend_cells", found.of_cells, of_cells, tolerance);
+  near(k.name, "weights", found.weights, weights, tolerance);
+  // All sets round to bfloat16 alike.
+  equal(k.name, "packed keys", found.keys, same.keys);
+  equal(k.name, "packed values", found.values, same.values);
+  equal(k.name, "cells", found.cells, same.cells);
+  near(k.name, "attend", found.out, same.out, 1e-5);
+  near(k.name, "attend_cells", found.of_cells, same.of_cells, 1e-5);
+  near(k.name, "weights", found.weights, same.weights, 2e-6);
 }
 
 }  // namespace
@@ -207,6 +400,7 @@ void test_attention(const Kernels& k, const AttentionKernels& a, Random& random,
 void test_kernels(int rounds) {
   int count;
   const Kernels* const* all = all_kernels(&count);
+  const Kernels& portable = **std::find_if(all, all + count, [](const Kernels* one) { return !std::strcmp(one->name, "portable"); });
   for (int round = 0; round < rounds; round++) {
     Random random(round + 1);
     test_narrowed(random);
@@ -216,11 +410,14 @@ void test_kernels(int rounds) {
     test_extremes(k);
     for (int round = 0; round < rounds; round++) {
       Random random(round + 1);
-      test_products(k, random);
-      test_rows(k, random);
-      test_scan(k, random);
-      test_attention<float>(k, k.floats, random, 1e-4);
-      test_attention<uint16_t>(k, k.halves, random, 3e-2);
+      test_float_product(k, portable, random);
+      test_int8_product(k, portable, random);
+      test_norm(k, portable, random);
+      for (int kind : {DRAGOMAN_RELU, DRAGOMAN_GELU, DRAGOMAN_SWIGLU, DRAGOMAN_GEGLU}) test_activate(k, portable, kind, random);
+      test_embed(k, portable, random);
+      test_scan(k, portable, random);
+      test_attention<float>(k, k.floats, portable.floats, random, 1e-4);
+      test_attention<uint16_t>(k, k.halves, portable.halves, random, 3e-2);
     }
     std::printf("kernels %s: %d rounds\n", k.name, rounds);
   }
