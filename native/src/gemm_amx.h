@@ -122,6 +122,7 @@ static void multiply_int8_by_tiles(const int8_t* rows, const float* scales, int 
   }
   if (rest)
     multiply_few(rows + int64_t(tall) * width, scales + tall, rest, m, first, last, out + int64_t(tall) * stride, stride);
+  tile_release();
 }
 
 }  // namespace DRAGOMAN_KERNELS

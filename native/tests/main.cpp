@@ -3,12 +3,14 @@
 
 #include "check.h"
 
+void test_tiles();
 void test_kernels(int rounds);
 void test_engine(int rounds);
 void test_training(int rounds);
 
 int main(int count, char** arguments) {
   int rounds = count > 1 ? std::atoi(arguments[1]) : 60;
+  test_tiles();
   test_kernels(rounds);
   test_engine(rounds / 6);
   test_training(rounds / 3);

@@ -121,6 +121,7 @@ static void multiply_tiles(Left left, int rows, const void* packed, int inner, i
       }
     }
   }
+  tile_release();
 }
 
 }  // namespace DRAGOMAN_KERNELS
