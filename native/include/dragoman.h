@@ -87,6 +87,9 @@ DRAGOMAN_API const char* dragoman_isa(void);
 // All instruction sets of this build that this processor has, the best first, separated by spaces.
 DRAGOMAN_API const char* dragoman_isas(void);
 
+// Instruction sets of this build that this processor has, but that the system does not let this process use, likewise.
+DRAGOMAN_API const char* dragoman_refused(void);
+
 // Processors this process may use.
 DRAGOMAN_API int32_t dragoman_processors(void);
 

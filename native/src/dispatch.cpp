@@ -1,11 +1,9 @@
 // Which kernels: those the processor can run, the best first, or the one that DRAGOMAN_ISA names.
+#include "dispatch.h"
+
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
-#include <string>
-#include <vector>
-
-#include "kernels.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -54,24 +52,53 @@ namespace {
   return has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
 }
 
-// The operating system must be asked to keep the tiles, once for a process.
-[[maybe_unused]] bool has_amx() {
+bool has_amx() {
   unsigned a, b, c, d;
   constexpr unsigned kTiles = 1u << 22 | 1u << 24 | 1u << 25;  // of bfloat16, at all, of int8
-  if (!has_avx512bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & kTiles) != kTiles) return false;
-#if defined(__linux__)
+  return has_avx512bf16() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kTiles) == kTiles;
+}
+#else
+bool has_amx() { return false; }
+#endif
+
+// The operating system must be asked to keep the tiles, once for a process.
+bool may_use_amx() {
+#if defined(__linux__) && defined(__x86_64__)
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
   return false;
 #endif
 }
-#endif
 
-std::vector<const Kernels*> find_all() {
-  std::vector<const Kernels*> found;
+const Sets& all() {
+  static const Sets found = find_sets(has_amx, may_use_amx);
+  return found;
+}
+
+const Kernels& chosen() {
+  const char* wanted = std::getenv("DRAGOMAN_ISA");
+  if (!wanted || !*wanted) return *all().usable.front();
+  std::string names;
+  for (const Kernels* one : all().usable) {
+    if (!std::strcmp(one->name, wanted)) return *one;
+    names += std::string(names.empty() ? "" : ", ") + one->name;
+  }
+  throw std::invalid_argument("DRAGOMAN_ISA=" + std::string(wanted) + " is not one of what this processor has: " + names);
+}
+
+}  // namespace
+
+Sets find_sets([[maybe_unused]] bool (*has_amx)(), [[maybe_unused]] bool (*may_use_amx)()) {
+  Sets sets;
+  std::vector<const Kernels*>& found = sets.usable;
 #if defined(DRAGOMAN_HAVE_AMX)
-  if (has_amx()) found.push_back(&amx::table);
+  if (has_amx()) {
+    if (may_use_amx())
+      found.push_back(&amx::table);
+    else
+      sets.refused = amx::table.name;
+  }
 #endif
 #if defined(DRAGOMAN_HAVE_AVX512BF16)
   if (has_avx512bf16()) found.push_back(&avx512bf16::table);
@@ -97,26 +124,8 @@ std::vector<const Kernels*> find_all() {
 #if defined(DRAGOMAN_HAVE_EMULATED_AMX)
   found.push_back(&emulated_amx::table);
 #endif
-  return found;
+  return sets;
 }
-
-const std::vector<const Kernels*>& all() {
-  static const std::vector<const Kernels*> found = find_all();
-  return found;
-}
-
-const Kernels& chosen() {
-  const char* wanted = std::getenv("DRAGOMAN_ISA");
-  if (!wanted || !*wanted) return *all().front();
-  std::string names;
-  for (const Kernels* one : all()) {
-    if (!std::strcmp(one->name, wanted)) return *one;
-    names += std::string(names.empty() ? "" : ", ") + one->name;
-  }
-  throw std::invalid_argument("DRAGOMAN_ISA=" + std::string(wanted) + " is not one of what this processor has: " + names);
-}
-
-}  // namespace
 
 const Kernels& kernels() {
   static const Kernels& one = chosen();
@@ -124,8 +133,10 @@ const Kernels& kernels() {
 }
 
 const Kernels* const* all_kernels(int* count) {
-  *count = int(all().size());
-  return all().data();
+  *count = int(all().usable.size());
+  return all().usable.data();
 }
+
+const char* refused_kernels() { return all().refused.c_str(); }
 
 }  // namespace dragoman

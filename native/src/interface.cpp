@@ -89,6 +89,8 @@ const char* dragoman_isas(void) {
   return names.c_str();
 }
 
+const char* dragoman_refused(void) { return dragoman::refused_kernels(); }
+
 int32_t dragoman_processors(void) { return dragoman::processors(); }
 
 dragoman_model* dragoman_model_new(const dragoman_plan* plan) {

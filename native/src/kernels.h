@@ -86,8 +86,10 @@ struct Kernels {
   const TrainKernels* training;
 };
 
-// The kernels in use, and all that this processor can run (see dragoman_isa and dragoman_isas).
+// The kernels in use, all that this processor can run, and the names of those that the system refused (see dragoman_isa,
+// dragoman_isas and dragoman_refused).
 const Kernels& kernels();
 const Kernels* const* all_kernels(int* count);
+const char* refused_kernels();
 
 }  // namespace dragoman

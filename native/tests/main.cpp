@@ -3,6 +3,7 @@
 
 #include "check.h"
 
+void test_dispatch();
 void test_tiles();
 void test_kernels(int rounds);
 void test_engine(int rounds);
@@ -10,6 +11,7 @@ void test_training(int rounds);
 
 int main(int count, char** arguments) {
   int rounds = count > 1 ? std::atoi(arguments[1]) : 60;
+  test_dispatch();
   test_tiles();
   test_kernels(rounds);
   test_engine(rounds / 6);

@@ -109,6 +109,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "version": (c_int32, ()),
     "isa": (c_char_p, ()),
     "isas": (c_char_p, ()),
+    "refused": (c_char_p, ()),
     "processors": (c_int32, ()),
     "model_new": (c_void_p, (POINTER(CPlan),)),
     "model_free": (None, (c_void_p,)),
@@ -166,10 +167,10 @@ def open_library() -> ctypes.CDLL:
     if version != VERSION:
         raise EngineError(_lost(f"it has version {version}, not {VERSION}", REINSTALL))
     if library.dragoman_isa() is None:
-        known = library.dragoman_isas().decode()
-        raise EngineError(
-            _lost("DRAGOMAN_ISA names no instruction set of this processor", f"unset it or choose of: {known}")
-        )
+        known, refused = library.dragoman_isas().decode(), library.dragoman_refused().decode()
+        what = "DRAGOMAN_ISA names no instruction set of this processor"
+        what += f" that the system allows (it refused {refused})" if refused else ""
+        raise EngineError(_lost(what, f"unset it or choose of: {known}"))
     return library
 
 

@@ -30,6 +30,8 @@ class Machine:
     "What the environment variable DRAGOMAN_ISA says."
     problem: str
     "Why there is no engine; empty where there is one."
+    refused: tuple[str, ...] = ()
+    "Instruction sets that this build and this processor have, but that the system does not let this process use."
 
     @property
     def is_forced(self) -> bool:
@@ -40,13 +42,14 @@ class Machine:
 def look_around(cpuinfo: Path = processor.CPUINFO, environment: Mapping[str, str] = os.environ) -> Machine:
     """The machine this runs on."""
     here = processor.look(cpuinfo)
-    isa, isas, problem = "", tuple[str, ...](), ""
+    isa, isas, refused, problem = "", tuple[str, ...](), tuple[str, ...](), ""
     try:
-        isa, isas = instruction_set(), tuple(open_library().dragoman_isas().decode().split())
+        isa, library = instruction_set(), open_library()
+        isas, refused = _names(library.dragoman_isas()), _names(library.dragoman_refused())
     except EngineError as error:
         problem = str(error)
     has = tuple(flag for flag in FLAGS if flag in here.flags)
-    return Machine(here.name, here.usable, has, isa, isas, environment.get("DRAGOMAN_ISA", ""), problem)
+    return Machine(here.name, here.usable, has, isa, isas, environment.get("DRAGOMAN_ISA", ""), problem, refused)
 
 
 def explain(machine: Machine) -> str:
@@ -57,6 +60,14 @@ def explain(machine: Machine) -> str:
     if machine.wanted:
         lines.append(f"instruction set: {machine.isa}, because DRAGOMAN_ISA says so")
     else:
-        lines.append(f"instruction set: {machine.isa}, the best of those that this build and this processor have")
+        had = "this build and this processor have" + (" and the system allows" if machine.refused else "")
+        lines.append(f"instruction set: {machine.isa}, the best of those that {had}")
+    if machine.refused:
+        refused = ", ".join(machine.refused)
+        lines.append(f"refused by the system: {refused}; an older kernel, a container or a virtual machine may do so")
     others = ", ".join(name for name in machine.isas if name != machine.isa)
     return "\n".join([*lines, f"others to choose with DRAGOMAN_ISA: {others or 'none'}"])
+
+
+def _names(told: bytes) -> tuple[str, ...]:
+    return tuple(told.decode().split())

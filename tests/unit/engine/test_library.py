@@ -5,7 +5,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,10 @@ from dragoman.errors import DragomanError, EngineError
 from engines import needs_engine
 
 HEADER = Path(__file__).parents[3] / "native" / "include" / "dragoman.h"
+
+
+class Answers(dict[str, Callable[[], object]]):
+    """A library's functions, by their names."""
 
 
 @pytest.fixture
@@ -76,6 +81,15 @@ def test_an_instruction_set_that_is_not_there() -> None:
         [sys.executable, "-c", script], env={"DRAGOMAN_ISA": "z80"}, capture_output=True, text=True, check=True
     )
     assert re.search(r"DRAGOMAN_ISA names no instruction set.*unset it or choose of: .*portable", ran.stdout)
+
+
+def test_an_instruction_set_that_the_system_refuses(unopened: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, object] = {"version": library.VERSION, "isa": None, "isas": b"avx2 portable", "refused": b"amx"}
+    functions = {f"dragoman_{name}": partial(told.get, name) for name in library._SIGNATURES}
+    monkeypatch.setattr(library, "library_path", lambda: HEADER)
+    monkeypatch.setattr(ctypes, "CDLL", lambda path: Answers(functions))
+    with pytest.raises(EngineError, match=r"that the system allows \(it refused amx\).*choose of: avx2 portable"):
+        library.open_library()
 
 
 @needs_engine
