@@ -1,4 +1,4 @@
-// The little that a test needs: a condition with a message, and numbers that look random but are the same every time.
+// The little that a test needs: a condition with a message, and numbers that look random but are the same for the same seed.
 #pragma once
 
 #include <cmath>
@@ -8,20 +8,24 @@
 #include <string>
 #include <vector>
 
-#define CHECK(condition, ...)                                                 \
-  do {                                                                        \
-    if (!(condition)) {                                                       \
-      std::fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);    \
-      std::fprintf(stderr, __VA_ARGS__);                                      \
-      std::fprintf(stderr, "\n");                                             \
-      std::exit(1);                                                           \
-    }                                                                         \
+// What main was given.
+inline int test_rounds = 60;
+inline uint64_t test_seed = 0;
+
+#define CHECK(condition, ...)                                                                                             \
+  do {                                                                                                                    \
+    if (!(condition)) {                                                                                                   \
+      std::fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                \
+      std::fprintf(stderr, __VA_ARGS__);                                                                                  \
+      std::fprintf(stderr, "\nonce more: native_tests %d %llu\n", test_rounds, static_cast<unsigned long long>(test_seed)); \
+      std::exit(1);                                                                                                       \
+    }                                                                                                                     \
   } while (0)
 
 struct Random {
   uint64_t state;
 
-  explicit Random(uint64_t seed) : state(seed * 0x9e3779b97f4a7c15u + 1) {}
+  explicit Random(uint64_t part) : state((part + test_seed * 0xd1342543de82ef95u) * 0x9e3779b97f4a7c15u + 1) {}
 
   uint64_t next() {
     state ^= state << 13;

@@ -126,12 +126,12 @@ void test_answers(int seed, bool is_int8) {
   Toy toy(seed, is_int8);
   std::vector<std::vector<int32_t>> sources = toy.sources(40);
   std::vector<Answer> together = translate(toy, sources, 3, 2, 2);
-  CHECK(together == translate(toy, sources, 3, 2, 1), "seed %d: one thread and two differ", seed);
+  CHECK(together == translate(toy, sources, 3, 2, 1), "model %d: one thread and two differ", seed);
   std::vector<Answer> first = translate(toy, sources, 1, 1, 3);
   for (int i = 0; i < 5; i++) {
-    CHECK(translate(toy, {sources[i]}, 3, 2, 1)[0] == together[i], "seed %d: sentence %d alone differs", seed, i);
-    CHECK(translate(toy, {sources[i]}, 3, 2, 3)[0] == together[i], "seed %d: sentence %d by a team differs", seed, i);
-    CHECK(greedy(toy, sources[i]) == first[i].ids, "seed %d: sentence %d step by step differs", seed, i);
+    CHECK(translate(toy, {sources[i]}, 3, 2, 1)[0] == together[i], "model %d: sentence %d alone differs", seed, i);
+    CHECK(translate(toy, {sources[i]}, 3, 2, 3)[0] == together[i], "model %d: sentence %d by a team differs", seed, i);
+    CHECK(greedy(toy, sources[i]) == first[i].ids, "model %d: sentence %d step by step differs", seed, i);
   }
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; t++)

@@ -1,4 +1,4 @@
-// native_tests [ROUNDS]: shapes and models drawn at random, the same ones every time.
+// native_tests [ROUNDS [SEED]]: shapes and models drawn at random, the same ones for the same seed.
 #include <cstdlib>
 
 #include "check.h"
@@ -10,11 +10,14 @@ void test_engine(int rounds);
 void test_training(int rounds);
 
 int main(int count, char** arguments) {
-  int rounds = count > 1 ? std::atoi(arguments[1]) : 60;
+  if (count > 1) test_rounds = std::atoi(arguments[1]);
+  if (count > 2) test_seed = std::strtoull(arguments[2], nullptr, 10);
+  std::printf("%d rounds, seed %llu\n", test_rounds, static_cast<unsigned long long>(test_seed));
+  std::fflush(stdout);  // whatever a sanitizer ends
   test_dispatch();
   test_tiles();
-  test_kernels(rounds);
-  test_engine(rounds / 6);
-  test_training(rounds / 3);
+  test_kernels(test_rounds);
+  test_engine(test_rounds / 6);
+  test_training(test_rounds / 3);
   return 0;
 }
