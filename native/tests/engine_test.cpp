@@ -1,6 +1,10 @@
 // The engine through its C interface, on models with random weights: a search alone, in a batch, by a team and step by
 // step gives one answer; what cannot be is refused.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 
@@ -174,10 +178,27 @@ void test_refusals() {
   CHECK(!dragoman_state_start(toy.model, 1, good, none), "an empty source was taken");
 }
 
-}  // namespace
-
-void test_engine(int rounds) {
+void test_here(int rounds) {
   for (int seed = 1; seed <= rounds; seed++) test_answers(seed, seed % 2);
   test_refusals();
   std::printf("engine on %s: %d models\n", dragoman_isa(), rounds);
+}
+
+}  // namespace
+
+// A process has one instruction set, so each set gets a process.
+void test_engine(int rounds) {
+  int count;
+  const Kernels* const* all = all_kernels(&count);
+  for (int i = 0; i < count; i++) {
+    pid_t child = fork();
+    CHECK(child >= 0, "no process for %s", all[i]->name);
+    if (!child) {
+      setenv("DRAGOMAN_ISA", all[i]->name, 1);
+      test_here(rounds);
+      std::exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0, "the engine on %s", all[i]->name);
+  }
 }

@@ -30,7 +30,6 @@ TileConfig small() {
 
 template <typename F>
 void refused(const char* what, F act) {
-  std::fflush(stdout);
   pid_t child = fork();
   CHECK(child >= 0, "fork");
   if (!child) {
