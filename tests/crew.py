@@ -84,7 +84,7 @@ def updates(workers: Any, settings: dict[str, Any], shares: Sequence[int], is_do
     from dragoman.train.optimizer import build_optimizer
     from dragoman.train.path import choose
     from dragoman.train.placement import place, whole
-    from dragoman.train.shortage import within_memory
+    from dragoman.train.shortage import Room
     from dragoman.train.state import Training, begin
 
     torch.set_num_threads(1)
@@ -99,7 +99,7 @@ def updates(workers: Any, settings: dict[str, Any], shares: Sequence[int], is_do
     losses = []
     for step in range(1, UPDATES + 1):
         mine = six_batches(step)[first : first + shares[workers.rank]]
-        fitted = path.combine(within_memory(lambda mine=mine, step=step: path.gradient(mine, step), mine))  # type: ignore[misc]
+        fitted = path.combine(Room().fit(lambda mine=mine, step=step: path.gradient(mine, step), mine))  # type: ignore[misc]
         path.update(fitted.gradient, 1e-2, step)
         losses.append([fitted.gradient.loss, fitted.gradient.norm, fitted.gradient.tgt_tokens, fitted.batches])
     one = whole(training, config, workers)

@@ -86,7 +86,9 @@ def run() -> None:
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+        if isinstance(error, RuntimeError) and not any(
+            said in str(error) for said in ("allocate memory", "out of memory")
+        ):
             raise
         _leave("out of memory; lower data.batch_tokens or choose a smaller model.preset", BAD_INPUT)
 

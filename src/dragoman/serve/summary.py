@@ -128,6 +128,8 @@ def _warning(event: Event) -> str:
             return "update skipped: its loss or gradient was not finite"
         case {"event": "not saved", "what": what, "reason": reason}:
             return f"{what} not saved: {reason}"
+        case {"event": "out of memory", "what": what}:
+            return f"out of memory: {what} skipped"
         case {"event": "out of memory", "batches": batches, "lost": lost}:
             return f"out of memory: cut into {batches} smaller batches{f', {lost} pairs left out' if lost else ''}"
         case {"event": "step back", "to": step, "reason": reason, "rate_factor": factor}:

@@ -18,7 +18,7 @@ from dragoman.train.memory import keep_freed_memory
 from dragoman.train.optimizer import build_optimizer
 from dragoman.train.path import choose
 from dragoman.train.prepare import Prepared, longest_side
-from dragoman.train.shortage import within_memory
+from dragoman.train.shortage import Room
 from dragoman.train.state import Training, begin, contents
 from dragoman.train.step import Place
 from dragoman.train.validation import ValidationSet
@@ -99,11 +99,11 @@ def _seconds(act: Callable[[], object]) -> float:
 def _seconds_an_update(prepared: Prepared, training: Training, seconds: float) -> float:
     train = prepared.config.train
     batches = (batch for batch, _ in prepared.reader().read(Place()))
-    path = choose(training, prepared.config, lambda _: None)
+    path, room = choose(training, prepared.config, lambda _: None), Room()
 
     def update() -> None:
         group = list(islice(batches, train.accumulate))
-        gradient = within_memory(lambda batches: path.gradient(batches, train.seed), group).gradient
+        gradient = room.fit(lambda batches: path.gradient(batches, train.seed), group).gradient
         path.update(gradient, 0.0, 1)  # nothing is to be learned, and nothing can diverge
 
     taken: list[float] = []

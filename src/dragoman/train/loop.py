@@ -29,7 +29,7 @@ from dragoman.train.placement import place, whole
 from dragoman.train.prepare import Prepared, longest_side
 from dragoman.train.saving import Attempts
 from dragoman.train.schedule import learning_rate
-from dragoman.train.shortage import Fitted, within_memory
+from dragoman.train.shortage import Fitted, HalfMade, Room, is_shortage
 from dragoman.train.state import Counters, Training, begin, begin_with, contents, read_counters, restore
 from dragoman.train.step import Gradient, Place
 from dragoman.train.watcher import Progress, Validation, Watcher
@@ -77,6 +77,7 @@ class Loop:
         self.journal = Journal(prepared.folder.journal, counters.journal_bytes) if workers.is_first else None
         self.board = Board(board, counters.step) if self.config.tensorboard and workers.is_first else None
         self.pace = Pace()
+        self.room = Room()
         self.attempts = Attempts(watcher.message, self._note)
 
     def run(self, stop: Callable[[], int]) -> Outcome:
@@ -158,16 +159,16 @@ class Loop:
         rate = learning_rate(step, self.config, counters.rate_factor)
         fitted = self._backpropagate(batches, step)
         gradient = fitted.gradient
-        if gradient.is_finite and gradient.tgt_tokens:
-            self.path.update(gradient, rate, step)
+        is_made = gradient.is_finite and self._move(gradient, rate, step)
         spent = time.monotonic() - started
+        counters = self.training.counters
         self.training = self.training.at(
             replace(
                 counters,
                 step=step,
                 place=place,
                 bad_steps=0 if gradient.is_finite else counters.bad_steps + 1,
-                skipped=counters.skipped + (not gradient.is_finite),
+                skipped=counters.skipped + (not is_made),
                 tokens=counters.tokens + gradient.tokens,
                 lost=counters.lost + fitted.lost,
                 trend=counters.trend.after(gradient.loss) if gradient.is_finite and gradient.tokens else counters.trend,
@@ -181,12 +182,40 @@ class Loop:
         def compute(group: Sequence[Batch]) -> Gradient:
             return self.path.gradient(group, (seed << 32) + step)
 
-        fitted = self.path.combine(within_memory(compute, batches))
-        if fitted.lost or fitted.batches > len(batches) * self.workers.count:
+        fitted = self.path.combine(self.room.fit(compute, batches))
+        if fitted.failed:
             self._note("out of memory", {"step": step, "batches": fitted.batches, "lost": fitted.lost})
             without = f", {fitted.lost} pairs that do not fit alone left out" if fitted.lost else ""
             self.watcher.message(f"update {step:,}: out of memory; cut into {fitted.batches} smaller batches{without}")
         return fitted
+
+    def _move(self, gradient: Gradient, rate: float, step: int) -> bool:
+        """Move the weights, and answer whether there was memory for it; where there is nothing to move, there was."""
+        try:
+            if gradient.tgt_tokens:
+                self.path.update(gradient, rate, step)
+            return True
+        except (MemoryError, RuntimeError) as error:
+            if not is_shortage(error):
+                raise
+            if self.workers.count > 1:
+                raise TrainingError(
+                    f"update {step:,}: out of memory while the weights were moved, which the other workers may have"
+                    " done; the same command goes on from the last checkpoint"
+                ) from error
+            is_half = isinstance(error, HalfMade)
+        self._note("out of memory", {"step": step, "what": "update"})
+        back = ""
+        if is_half:
+            self._take_up(recovery.last_good(self.prepared, self.training))
+            back = f"; back to the weights of update {self.training.counters.anchor:,}"
+        self.watcher.message(f"update {step:,} skipped: out of memory while the weights were moved{back}")
+        return False
+
+    def _take_up(self, training: Training) -> None:
+        """Go on with other weights."""
+        self.training = place(training, self.prepared.config, self.workers)
+        self.path = choose(self.training, self.prepared.config, self.watcher.message, self.workers)
 
     def _tell(self, gradient: Gradient, rate: float, spent: float) -> None:
         counters = self.training.counters
@@ -235,9 +264,7 @@ class Loop:
                 f" good checkpoint is in {self.prepared.folder.checkpoints}; lower train.learning_rate in a new"
                 " folder"
             )
-        config, workers = self.prepared.config, self.workers
-        self.training = place(recovery.step_back(self.prepared, self.training), config, workers)
-        self.path = choose(self.training, config, self.watcher.message, workers)
+        self._take_up(recovery.step_back(self.prepared, self.training))
         now = self.training.counters
         self._note(
             "step back",
@@ -293,14 +320,28 @@ class Loop:
         self._by_first(lambda: self._validate_with(average))
 
     def _validate_with(self, average: EncoderDecoder) -> None:
-        counters = self.training.counters
         started = time.monotonic()
-        pairs, config = self.prepared.validation, self.prepared.config
-        loss = validation.mean_loss(average, pairs, self.prepared.src, self.prepared.tgt, longest_side(config))
-        translations = [""] * len(pairs.sources)
-        if math.isfinite(loss):
-            translator = validation.translator(average, self.prepared.src, self.prepared.tgt, config)
-            translations = translator.translate(list(pairs.sources))
+        prepared, config = self.prepared, self.prepared.config
+        pairs, longest = prepared.validation, longest_side(config)
+        try:
+            look = validation.look(average, pairs, prepared.src, prepared.tgt, config, longest)
+        except MemoryError:
+            self._miss(average)
+        else:
+            self._judge(average, look, started)
+
+    def _miss(self, average: EncoderDecoder) -> None:
+        """Go on without this validation. A folder without a model gets one of which nobody knows how good it is."""
+        counters = self.training.counters
+        self.training = self.training.at(replace(counters, looked=counters.step))
+        self._note("out of memory", {"step": counters.step, "what": "validation"})
+        self.watcher.message(f"warning: validation of update {counters.step:,} skipped: out of memory")
+        if counters.best is None:
+            self._keep_weights(average)
+
+    def _judge(self, average: EncoderDecoder, look: validation.Look, started: float) -> None:
+        counters, pairs = self.training.counters, self.prepared.validation
+        loss, translations = look.loss, look.translations
         bleu, chrf = corpus_scores(translations, pairs.references, pairs.target_language)
         score = bleu if math.isfinite(loss) else -math.inf
         is_better = math.isfinite(score) and (counters.best is None or score > counters.best)

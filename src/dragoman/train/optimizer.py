@@ -34,11 +34,11 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
 
 
 def start_state(optimizer: torch.optim.Optimizer, parameter: Tensor, is_adams: bool) -> dict[str, Tensor]:
-    """What is kept of a parameter, before its first update."""
-    state: dict[str, Tensor] = optimizer.state[parameter]
-    state.update(step=torch.tensor(0.0), exp_avg=torch.zeros_like(parameter))
+    """What is kept of a parameter, before its first update; all of it or nothing."""
+    state = {"step": torch.tensor(0.0), "exp_avg": torch.zeros_like(parameter)}
     if is_adams:
         state["exp_avg_sq"] = torch.zeros_like(parameter)
+    optimizer.state[parameter] = state
     return state
 
 

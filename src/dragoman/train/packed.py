@@ -121,14 +121,15 @@ class Packed:
         Args:
             scale: what the gradient is multiplied with first.
             keep: what the average keeps of itself.
+
+        Raises:
+            MemoryError: there is not enough; nothing has moved.
         """
         states = [
             self.optimizer.state[parameter] or start_state(self.optimizer, parameter, rows == 0)
             for parameter, (rows, *_) in zip(self.parameters, self._settings.blocks, strict=True)
         ]
-        for state in {id(state): state for state in states}.values():
-            state["step"] += 1
-        step = float(states[0]["step"])
+        step = float(states[0]["step"]) + 1
         beta1, beta2 = self.train.adam_betas
         adam = CAdam(
             rate,
@@ -154,6 +155,8 @@ class Packed:
                 *(table.ctypes.data for table in tables),
             )
         )
+        for state in {id(state): state for state in states}.values():
+            state["step"] += 1
 
     def _check(self, result: int) -> None:
         if result < 0:

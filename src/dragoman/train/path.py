@@ -14,7 +14,7 @@ from dragoman.train import optimizer
 from dragoman.train.packed import Packed
 from dragoman.train.placement import device_of
 from dragoman.train.prepare import longest_side
-from dragoman.train.shortage import Fitted, is_shortage
+from dragoman.train.shortage import Fitted, HalfMade, is_shortage
 from dragoman.train.state import Training
 from dragoman.train.step import Gradient, backpropagate, clip
 from dragoman.train.workers import Workers
@@ -42,7 +42,12 @@ class Path(Protocol):
         ...
 
     def update(self, gradient: Gradient, rate: float, step: int) -> None:
-        """Move the weights by the optimizer, then their running average; ``step`` counts updates from 1."""
+        """Move the weights by the optimizer, then their running average; ``step`` counts updates from 1.
+
+        Raises:
+            MemoryError, RuntimeError: there is not enough memory (see :func:`is_shortage`); nothing has moved, except
+                where it is a :class:`HalfMade`.
+        """
         ...
 
 
@@ -81,8 +86,13 @@ class PlainPath:
 
     def update(self, gradient: Gradient, rate: float, step: int) -> None:
         """See :class:`Path`; the gradient was clipped when it was made."""
-        optimizer.update(self.training.optimizer, rate)
-        optimizer.update_average(self.training.average, self.training.model, self.config.ema_decay, step)
+        try:
+            optimizer.update(self.training.optimizer, rate)
+            optimizer.update_average(self.training.average, self.training.model, self.config.ema_decay, step)
+        except (MemoryError, RuntimeError) as error:
+            if not is_shortage(error):
+                raise
+            raise HalfMade("out of memory") from error
 
 
 class ShardedPath(PlainPath):
@@ -172,11 +182,11 @@ def _add_up(workers: Workers, own: Fitted) -> tuple[Fitted, float]:
     """What all workers have looked at, with the mean loss of it, and this worker's share of the target tokens."""
     mine = own.gradient
     weighted = mine.loss * mine.tgt_tokens if mine.tgt_tokens else 0.0
-    rows = workers.gather([weighted, mine.tgt_tokens, mine.tokens, own.batches, own.lost])
-    loss, tgt_tokens, tokens, batches, lost = (sum(column) for column in zip(*rows, strict=True))
+    rows = workers.gather([weighted, mine.tgt_tokens, mine.tokens, own.batches, own.lost, own.failed])
+    loss, tgt_tokens, tokens, batches, lost, failed = (sum(column) for column in zip(*rows, strict=True))
     total = max(tgt_tokens, 1.0)
     gradient = Gradient(loss / total, int(tgt_tokens), int(tokens), mine.norm)
-    return Fitted(gradient, int(batches), int(lost)), mine.tgt_tokens / total
+    return Fitted(gradient, int(batches), int(lost), int(failed)), mine.tgt_tokens / total
 
 
 def _with_norm(fitted: Fitted, norm: float) -> Fitted:

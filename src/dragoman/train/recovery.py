@@ -27,6 +27,20 @@ def complaint(counters: Counters, config: TrainConfig) -> str:
 
 
 def step_back(prepared: Prepared, training: Training) -> Training:
+    """:func:`last_good`, to go on from there more slowly."""
+    restored = last_good(prepared, training)
+    counters = restored.counters
+    return restored.at(
+        replace(
+            counters,
+            bad_steps=0,
+            steps_back=counters.steps_back + 1,
+            rate_factor=counters.rate_factor * SLOWER,
+        )
+    )
+
+
+def last_good(prepared: Prepared, training: Training) -> Training:
     """Weights, average and optimizer of the last good checkpoint, or of the beginning if there was none yet; whole.
 
     The counters are not taken back, so that the batches go on behind the bad place and no update has a number twice.
@@ -41,15 +55,7 @@ def step_back(prepared: Prepared, training: Training) -> Training:
         restored = restore(training, _at_most(prepared, counters.anchor), prepared.identity)
     else:
         restored = _fresh(prepared)
-    return restored.at(
-        replace(
-            counters,
-            bad_steps=0,
-            trend=counters.trend.anew(),
-            steps_back=counters.steps_back + 1,
-            rate_factor=counters.rate_factor * SLOWER,
-        )
-    )
+    return restored.at(replace(counters, trend=counters.trend.anew()))
 
 
 def _fresh(prepared: Prepared) -> Training:

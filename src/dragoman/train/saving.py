@@ -1,9 +1,10 @@
-"""Saves that fail for a while: a full disk or a lost network folder must not end a training of days."""
+"""Saves that fail for a while: a full disk, a lost network folder or lack of memory must not end a training of days."""
 
 from collections.abc import Callable
 from typing import Any
 
 from dragoman.errors import FolderError
+from dragoman.train.shortage import is_shortage
 
 MOST_FAILURES = 20
 """Failures in a row after which a training stops: with so much at stake nobody seems to look."""
@@ -28,19 +29,22 @@ class Attempts:
         """
         try:
             save()
-        except (FolderError, OSError) as error:
-            self._failed(what, error, step, last)
+        except Exception as error:
+            is_short = is_shortage(error)
+            if not is_short and not isinstance(error, FolderError | OSError):
+                raise
+            self._failed(what, "out of memory" if is_short else str(error), error, step, last)
             return False
         if self._failing.pop(what, 0):
             self._tell(f"update {step:,}: {what} saved again")
         return True
 
-    def _failed(self, what: str, error: FolderError | OSError, step: int, last: bool) -> None:
+    def _failed(self, what: str, reason: str, error: Exception, step: int, last: bool) -> None:
         count = self._failing.get(what, 0) + 1
         if last or count >= MOST_FAILURES:
             times = f" ({count} times in a row)" if count > 1 else ""
-            raise FolderError(f"update {step:,}: {what} could not be saved{times}: {error}") from error
-        self._note("not saved", {"step": step, "what": what, "reason": str(error)})
+            raise FolderError(f"update {step:,}: {what} could not be saved{times}: {reason}") from error
+        self._note("not saved", {"step": step, "what": what, "reason": reason})
         if count == 1:
-            self._tell(f"warning: {what} of update {step:,} not saved; training goes on and tries again: {error}")
+            self._tell(f"warning: {what} of update {step:,} not saved; training goes on and tries again: {reason}")
         self._failing[what] = count

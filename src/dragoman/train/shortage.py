@@ -1,10 +1,19 @@
-"""Batches for which there is not enough memory: they are cut in halves until they fit."""
+"""Too little memory: batches are cut in halves until they fit, and what failed is told from what is wrong."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dragoman.data.batch import Batch
+from dragoman.errors import EngineError
 from dragoman.train.step import Gradient
+
+PATIENCE = 200
+"""Gradients that fit, after which batches twice as large are tried again: what took the memory may be gone."""
+
+
+class HalfMade(MemoryError):
+    """There was not enough memory to move all weights; some of them have moved."""
 
 
 @dataclass(frozen=True)
@@ -16,31 +25,54 @@ class Fitted:
     "In so many batches the pairs were looked at."
     lost: int
     "Pairs that did not fit even alone and are not in the gradient."
+    failed: int
+    "Attempts for which there was not enough memory."
 
 
-def within_memory(compute: Callable[[Sequence[Batch]], Gradient], batches: Sequence[Batch]) -> Fitted:
-    """What ``compute`` makes of ``batches``, however often the largest of them must be cut for it.
+class Room:
+    """The memory for batches: it cuts those that do not fit, and remembers their size, so as not to fail again."""
 
-    The gradient is that of the whole batches: accumulated batches add up to the same, except for the order of the sums.
-    """
-    left, lost = list(batches), 0
-    while True:
-        try:
-            return Fitted(compute(left), len(left), lost)
-        except (MemoryError, RuntimeError) as error:
-            if not is_shortage(error) or not left:
-                raise
-        # Only here is the memory free that the error's frames held.
-        largest = left.pop(max(range(len(left)), key=lambda place: _size(left[place])))
-        if len(largest.src) > 1:
-            left += _halves(largest)
-        else:
-            lost += 1
+    def __init__(self) -> None:
+        self._limit = math.inf
+        self._fitted = 0
+
+    def fit(self, compute: Callable[[Sequence[Batch]], Gradient], batches: Sequence[Batch]) -> Fitted:
+        """What ``compute`` makes of ``batches``, however often they must be cut for it.
+
+        The gradient is that of the whole batches: accumulated batches add up to the same, except for the order of the
+        sums. A pair alone is always tried.
+        """
+        left, lost, failed = list(batches), 0, 0
+        while True:
+            left = [part for batch in left for part in self._parts(batch)]
+            try:
+                fitted = Fitted(compute(left), len(left), lost, failed)
+                self._remember_success()
+                return fitted
+            except Exception as error:
+                if not is_shortage(error) or not left:
+                    raise
+            # Only here is the memory free that the error's frames held.
+            largest = max(range(len(left)), key=lambda place: _size(left[place]))
+            self._limit, self._fitted, failed = min(self._limit, _size(left[largest])), 0, failed + 1
+            if len(left[largest].src) == 1:
+                del left[largest]
+                lost += 1
+
+    def _parts(self, batch: Batch) -> list[Batch]:
+        if _size(batch) < self._limit or len(batch.src) == 1:
+            return [batch]
+        return [part for half in _halves(batch) for part in self._parts(half)]
+
+    def _remember_success(self) -> None:
+        self._fitted += 1
+        if self._fitted % PATIENCE == 0:
+            self._limit *= 2
 
 
-def is_shortage(error: MemoryError | RuntimeError) -> bool:
-    """Whether memory is what is lacking; PyTorch says so in words only."""
-    said = str(error)
+def is_shortage(error: Exception) -> bool:
+    """Whether memory is what is lacking; PyTorch and the engine say so in words only."""
+    said = str(error) if isinstance(error, RuntimeError | EngineError) else ""
     return isinstance(error, MemoryError) or "allocate memory" in said or "out of memory" in said
 
 

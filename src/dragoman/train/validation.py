@@ -1,5 +1,6 @@
-"""How good the model is so far: the loss over validation pairs."""
+"""How good the model is so far: the loss over validation pairs, and their translations."""
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,9 +21,13 @@ from dragoman.loss import token_loss
 from dragoman.model.build import named_weights
 from dragoman.model.families import EncoderDecoder
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.train.shortage import is_shortage
 
 BATCH, BATCH_TOKENS = 64, 4096
 """Most pairs, and most padded target pieces, that are looked at together."""
+
+SHARES = 1, 8, BATCH
+"""Of that: where there is not enough memory, one after the other is tried."""
 
 EXAMPLES = 3
 """Translations of the first pairs that the journal keeps of every look, so that one can see them grow."""
@@ -37,11 +42,47 @@ class ValidationSet:
     target_language: str
 
 
-def mean_loss(model: EncoderDecoder, pairs: ValidationSet, src: Tokenizer, tgt: Tokenizer, max_length: int) -> float:
-    """Cross-entropy without smoothing, in nats a target token; pairs with a longer side are left out."""
+@dataclass(frozen=True)
+class Look:
+    """One look at the validation pairs."""
+
+    loss: float
+    "See :func:`mean_loss`."
+    translations: list[str]
+    "Greedy; empty ones where the loss is not finite."
+
+
+def look(
+    model: EncoderDecoder, pairs: ValidationSet, src: Tokenizer, tgt: Tokenizer, config: Config, max_length: int
+) -> Look:
+    """The loss, and a translation of each pair; with fewer pairs at once while there is not enough memory.
+
+    Raises:
+        MemoryError: there is not enough for a single pair.
+    """
+    for share in SHARES:
+        try:
+            loss = mean_loss(model, pairs, src, tgt, max_length, share)
+            if not math.isfinite(loss):
+                return Look(loss, [""] * len(pairs.sources))
+            return Look(loss, _translations(translator(model, src, tgt, config), pairs.sources, share))
+        except Exception as error:
+            if not is_shortage(error):
+                raise
+    raise MemoryError("out of memory")
+
+
+def mean_loss(
+    model: EncoderDecoder, pairs: ValidationSet, src: Tokenizer, tgt: Tokenizer, max_length: int, share: int = 1
+) -> float:
+    """Cross-entropy without smoothing, in nats a target token; pairs with a longer side are left out.
+
+    Args:
+        share: the usual number of pairs divided by this is looked at together.
+    """
     loss, tokens = 0.0, 0
     with torch.inference_mode():
-        for batch in _batches(pairs, src, tgt, max_length):
+        for batch in _batches(pairs, src, tgt, max_length, share):
             loss += float(token_loss(model(batch.src, batch.src_mask, batch.tgt_in), batch.tgt_out, batch.tgt_mask))
             tokens += batch.tgt_tokens
     return loss / tokens if tokens else float("nan")
@@ -51,6 +92,13 @@ def translator(model: EncoderDecoder, src: Tokenizer, tgt: Tokenizer, config: Co
     """Greedy, for speed; else the same path as `dragoman translate`."""
     greedy = replace(config.search, beam_size=1, n_best=1, sample=False)
     return Translator(src, tgt, _backend(model, src, tgt, config), greedy, source_limit(config))
+
+
+def _translations(translator: Translator, sources: Sequence[str], share: int) -> list[str]:
+    """All at once, so that those of one length are translated together, or few after few."""
+    size = BATCH // share if share > 1 else max(len(sources), 1)
+    few = [list(sources[start : start + size]) for start in range(0, len(sources), size)]
+    return [text for some in few for text in translator.translate(some)]
 
 
 def _backend(model: EncoderDecoder, src: Tokenizer, tgt: Tokenizer, config: Config) -> NativeBackend | TorchBackend:
@@ -63,12 +111,12 @@ def _backend(model: EncoderDecoder, src: Tokenizer, tgt: Tokenizer, config: Conf
     return TorchBackend(model, len(tgt.vocab))
 
 
-def _batches(pairs: ValidationSet, src: Tokenizer, tgt: Tokenizer, max_length: int) -> Iterator[Batch]:
+def _batches(pairs: ValidationSet, src: Tokenizer, tgt: Tokenizer, max_length: int, share: int) -> Iterator[Batch]:
     encoded = zip(src.encode_batch(list(pairs.sources)), tgt.encode_batch(list(pairs.references)), strict=True)
     fitting = sorted((pair for pair in encoded if max(map(len, pair)) <= max_length), key=lambda pair: len(pair[1]))
     while fitting:
-        size = min(BATCH, len(fitting))
-        while size > 1 and size * (len(fitting[size - 1][1]) + 1) > BATCH_TOKENS:
+        size = min(max(BATCH // share, 1), len(fitting))
+        while size > 1 and size * (len(fitting[size - 1][1]) + 1) > BATCH_TOKENS // share:
             size -= 1
         yield collate(fitting[:size])
         fitting = fitting[size:]

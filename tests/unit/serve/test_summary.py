@@ -109,10 +109,12 @@ def test_warnings_are_counted_and_the_newest_shown() -> None:
     assert told["newest"][0] == {"step": 200, "text": "checkpoint not saved: the disk is full"}
     assert told["newest"][1] == {"step": 100, "text": "update skipped: its loss or gradient was not finite"}
     short = {"event": "out of memory", "step": 1, "batches": 4, "lost": 0}
+    missed = {"event": "out of memory", "step": 1, "what": "validation"}
     back = {"event": "step back", "step": 2, "to": 0, "reason": "the mean loss rose", "rate_factor": 0.5}
-    assert [told["text"] for told in summary.warnings([short, {**short, "lost": 2}, back])["newest"]] == [
+    assert [told["text"] for told in summary.warnings([missed, short, {**short, "lost": 2}, back])["newest"]] == [
         "back to the weights of update 0 with 0.5 times the learning rate: the mean loss rose",
         "out of memory: cut into 4 smaller batches, 2 pairs left out",
         "out of memory: cut into 4 smaller batches",
+        "out of memory: validation skipped",
     ]
     assert summary.warnings([]) == {"count": 0, "newest": []}
