@@ -30,7 +30,7 @@ from dragoman.train.prepare import Prepared, longest_side
 from dragoman.train.saving import Attempts
 from dragoman.train.schedule import learning_rate
 from dragoman.train.shortage import Fitted, HalfMade, Room, is_shortage
-from dragoman.train.state import Counters, Training, begin, begin_with, contents, read_counters, restore
+from dragoman.train.state import Counters, Training, begin, contents, read_counters, restore
 from dragoman.train.step import Gradient, Place
 from dragoman.train.watcher import Progress, Validation, Watcher
 from dragoman.train.workers import Workers
@@ -129,7 +129,6 @@ class Loop:
             )
 
     def _newest(self) -> Training:
-        fresh = begin(self.prepared.config, self.prepared.src.vocab_size, self.prepared.tgt.vocab_size)
         found, damaged = checkpoint.newest(self.prepared.folder.checkpoints)
         for bad in damaged:
             self.watcher.message(f"checkpoint {bad.path.name} is damaged and not used: {bad.reason}")
@@ -139,9 +138,9 @@ class Loop:
                     f"every checkpoint in {self.prepared.folder.checkpoints} is damaged"
                     f" ({', '.join(bad.path.name for bad in damaged)}); restore one, or train into a new folder"
                 )
-            start = self.prepared.folder.start
-            return begin_with(fresh, start) if start.exists() else fresh
+            return recovery.beginning(self.prepared)
         self.watcher.message(f"resuming after update {found.step:,}")
+        fresh = begin(self.prepared.config, self.prepared.src.vocab_size, self.prepared.tgt.vocab_size)
         return restore(fresh, found, self.prepared.identity)
 
     def _sizes(self) -> str:

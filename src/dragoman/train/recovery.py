@@ -7,7 +7,7 @@ from dragoman.errors import FolderError
 from dragoman.store import checkpoint
 from dragoman.store.checkpoint import Checkpoint
 from dragoman.train.prepare import Prepared
-from dragoman.train.state import Counters, Training, begin, restore
+from dragoman.train.state import Counters, Training, begin, begin_with, restore
 
 MOST_STEPS_BACK = 3
 """More do not help: there is something wrong with the data or the settings."""
@@ -51,15 +51,17 @@ def last_good(prepared: Prepared, training: Training) -> Training:
     counters = training.counters
     if counters.anchor:
         if prepared.config.train.sharded:
-            training = _fresh(prepared)
+            training = beginning(prepared)
         restored = restore(training, _at_most(prepared, counters.anchor), prepared.identity)
     else:
-        restored = _fresh(prepared)
+        restored = beginning(prepared)
     return restored.at(replace(counters, trend=counters.trend.anew()))
 
 
-def _fresh(prepared: Prepared) -> Training:
-    return begin(prepared.config, prepared.src.vocab_size, prepared.tgt.vocab_size)
+def beginning(prepared: Prepared) -> Training:
+    """The training before its first update: random weights, or those of the model that it begins with."""
+    fresh, start = begin(prepared.config, prepared.src.vocab_size, prepared.tgt.vocab_size), prepared.folder.start
+    return begin_with(fresh, start) if start.exists() else fresh
 
 
 def _at_most(prepared: Prepared, step: int) -> Checkpoint:

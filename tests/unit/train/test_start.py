@@ -13,6 +13,7 @@ from dragoman.model.build import named_weights
 from dragoman.store import tensors
 from dragoman.train.loop import Loop
 from dragoman.train.prepare import Prepared
+from dragoman.train.recovery import step_back
 from dragoman.train.start import Start
 from dragoman.train.state import Training
 from trainings import Silent, corpus, prepared_in
@@ -68,6 +69,17 @@ def test_it_goes_on_without_the_other_model(old: Path, tmp_path: Path) -> None:
     shutil.rmtree(old)
     again = named_weights(begun(prepared_in(tmp_path / "new", files)).model)
     assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+def test_a_step_back_to_the_beginning_is_one_to_the_other_model(old: Path, tmp_path: Path) -> None:
+    prepared = prepared_in(tmp_path / "new", corpus(tmp_path, 60), start=old)
+    training = begun(prepared)
+    with torch.no_grad():
+        for parameter in training.model.parameters():
+            parameter.fill_(7.0)
+    back = named_weights(step_back(prepared, training).model)
+    theirs = tensors.read_tensors(old / "model.safetensors")
+    assert all(torch.equal(back[name], theirs[name]) for name in theirs)
 
 
 def test_after_a_checkpoint_its_own_weights_count(old: Path, tmp_path: Path) -> None:
