@@ -86,6 +86,8 @@ def train(
             return prepare(folder, given, wanted, watcher, plan(wish, wanted, clock), workers.count)
 
         with _prepared(out, sources, make, watcher, workers) as prepared:
+            if isinstance(watcher, TrainingProgress):
+                watcher.recall(prepared.folder.journal)
             outcome = run(prepared, watcher, clock, workers)
             if workers.is_first:
                 finish(prepared, outcome, licence)

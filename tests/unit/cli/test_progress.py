@@ -1,14 +1,17 @@
 """What moves on a terminal, and what stands still in a pipe."""
 
 import io
+import math
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from dragoman.cli import progress
 from dragoman.cli.count import SentenceCount
 from dragoman.cli.progress import TrainingProgress
+from dragoman.train.journal import Journal
 from dragoman.train.watcher import Progress, Validation
 
 
@@ -58,6 +61,38 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         watcher.message("something to know")
     assert "something to know" in terminal.getvalue()
     assert "update 3 of 1,000" in terminal.getvalue()
+    assert "loss   2.50 ▅▅" in terminal.getvalue()
+    assert "BLEU" not in terminal.getvalue()
+
+
+def test_curves_below_the_bar_go_on_with_the_journal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    terminal, diary = Terminal(), Journal(tmp_path / "j", 0)
+    diary.write("update", {"step": 50, "loss": 9.5})
+    diary.write("update", {"step": 100, "loss": math.nan})
+    diary.write("validation", {"step": 100, "bleu": 0.5})
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "60")
+    with TrainingProgress() as watcher:
+        watcher.recall(tmp_path / "nothing")
+        watcher.recall(tmp_path / "j")
+        watcher.validation(Validation(150, 1.5, 20.0, 30.0, True, "x"))
+        watcher.progress(at(150))
+    loss, bleu = (line for line in terminal.getvalue().splitlines() if line.startswith(("loss ", "BLEU ")))
+    assert loss.startswith("loss   9.50  ")
+    assert loss.rstrip().endswith("▁ 2.50")
+    assert bleu.startswith("BLEU    0.5  ")
+    assert bleu.rstrip().endswith("▁█ 20.0")
+
+
+def test_a_narrow_terminal_has_no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "20")
+    with TrainingProgress() as watcher:
+        watcher.progress(at(3))
+    assert "▅" not in terminal.getvalue()
 
 
 def count_to(number: int, out: io.StringIO, err: io.StringIO, monkeypatch: pytest.MonkeyPatch, pace: float) -> str:
