@@ -47,7 +47,8 @@ def require(config: Config) -> None:
 class Packed:
     """The gradient of a model, and its update, computed by the shared library in threads of its own.
 
-    The parameters stay where they are: the library reads and writes the memory of the tensors.
+    The parameters stay where they are: the library reads and writes the memory of the tensors. There is dropout if the
+    model is in training mode now; it must stay in its mode.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Packed:
         self.parameters = list(_in_order(model))
         self.averages = list(_in_order(average))  # type: ignore[arg-type]
         self.gradient = _flat_gradient(model)
+        self._is_training = model.training
         self._settings = _Settings(optimizer, self.parameters)
         self._kept = _Network(model, config, train, self.parameters, longest)
         self._trainer = self.library.dragoman_trainer_new(ctypes.byref(self._kept.network))
@@ -83,6 +85,7 @@ class Packed:
 
     def accumulate(self, batches: Sequence[Batch], total: int, seed: int) -> float:
         """Set the gradient to that of the loss of ``batches`` divided by ``total``, and return that loss."""
+        assert self.model.training == self._is_training, "the kernels were made for a model in the other mode"
         loss = 0.0
         if not batches:
             self.gradient.zero_()
@@ -187,7 +190,7 @@ class _Network:
             *(config.d_model, config.num_heads, config.d_ff, config.num_encoder_layers, config.num_decoder_layers),
             *(model.src_embedding.token.weight.shape[0], model.tgt_embedding.token.weight.shape[0]),
             *(config.norm_first, ACTIVATIONS.index(config.activation), is_half),
-            *(Dropout(config.dropout).dropped, rows, torch.get_num_threads(), len(parameters)),
+            *(Dropout(config.dropout).dropped if model.training else 0, rows, torch.get_num_threads(), len(parameters)),
             (ctypes.c_int32 * 6)(0, 1, 2, *((3, 4, 5) if is_learned else (-1, -1, 3))),
             *(table.data_ptr() for table in self.tables),
             *(self.weights.ctypes.data, self.gradients.ctypes.data, self.counts.ctypes.data),

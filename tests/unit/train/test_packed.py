@@ -148,6 +148,23 @@ def test_gradients_with_dropout_are_those_of_pytorch_with_the_same_masks(norm_fi
     assert_same(found, wanted, 3e-5, 0.999999)
 
 
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_gradients_in_eval_mode_are_those_of_pytorch(norm_first: bool) -> None:
+    """Without dropout, and nothing else is different: the kernels made for the other mode find other gradients."""
+    settings = config(dropout=0.3, norm_first=norm_first)
+    begun, batch = training(settings), pairs(40)
+    in_training = packed(begun, settings)
+    other = in_training.accumulate([batch], batch.tgt_tokens, 1)
+    begun.model.eval()
+    loss, wanted = reference(begun.model, batch)
+    fused = packed(begun, settings)
+    assert fused.accumulate([batch], batch.tgt_tokens, 1) == pytest.approx(loss, rel=1e-5)
+    assert_same(gradients(begun.model), wanted, 2e-5, 0.999999)
+    assert abs(other - loss) > 1e-3
+    with pytest.raises(AssertionError, match="the other mode"):
+        in_training.accumulate([batch], batch.tgt_tokens, 1)
+
+
 def test_masks_are_as_dense_as_asked_and_differ_by_row_site_and_seed() -> None:
     def drawn(seed: int, site: int, rate: float = 0.25) -> np.ndarray:
         out = np.empty((2000, 80), np.float32)
