@@ -133,6 +133,13 @@ def dropouts(model: EncoderDecoder) -> Iterator[tuple[nn.Module, str, bool]]:
                     yield getattr(layer, name), "dropout", is_source
 
 
+def draw_like_kernels(model: EncoderDecoder, batch: Batch, rate: float, seed: int) -> None:
+    """Give ``model`` the masks that the kernels draw for ``batch``."""
+    for site, (owner, name, is_source) in enumerate(dropouts(model)):
+        mask = batch.src_mask if is_source else batch.tgt_mask
+        setattr(owner, name, DrawnMask(site, Packed.drawn(seed, 0), Dropout(rate).dropped, mask))
+
+
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_gradients_with_dropout_are_those_of_pytorch_with_the_same_masks(norm_first: bool) -> None:
     settings = config(dropout=0.3, norm_first=norm_first)
@@ -140,9 +147,7 @@ def test_gradients_with_dropout_are_those_of_pytorch_with_the_same_masks(norm_fi
     fused = packed(begun, settings)
     loss = fused.accumulate([batch], batch.tgt_tokens, 9)
     found = gradients(begun.model)
-    for site, (owner, name, is_source) in enumerate(dropouts(begun.model)):
-        mask = batch.src_mask if is_source else batch.tgt_mask
-        setattr(owner, name, DrawnMask(site, Packed.drawn(9, 0), Dropout(0.3).dropped, mask))
+    draw_like_kernels(begun.model, batch, 0.3, 9)
     wanted_loss, wanted = reference(begun.model, batch)
     assert loss == pytest.approx(wanted_loss, rel=1e-5)
     assert_same(found, wanted, 3e-5, 0.999999)
@@ -181,13 +186,22 @@ def test_masks_are_as_dense_as_asked_and_differ_by_row_site_and_seed() -> None:
         assert abs(agreement - (0.75**2 + 0.25**2)) < 0.006
 
 
-def test_products_of_halves_are_close() -> None:
-    settings = config({"precision": "bfloat16"}, dropout=0.0, norm_first=True)
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape.values())))
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_products_of_halves_are_close(shape: dict[str, Any], rate: float) -> None:
+    """A rounding moves some sums over zero, where the slope of the ReLU jumps; other activations have no such place.
+
+    What a trained model makes of it is in docs/notes/0009-training.md.
+    """
+    error, cosine = (0.055, 0.998) if shape["activation"] == "relu" else (0.015, 0.9999)
+    settings = config({"precision": "bfloat16"}, dropout=rate, **shape)
     begun, batch = training(settings), pairs(60)
-    loss, wanted = reference(begun.model, batch)
-    fused = packed(begun, settings)
-    assert fused.accumulate([batch], batch.tgt_tokens, 1) == pytest.approx(loss, rel=2e-3)
-    assert_same(gradients(begun.model), wanted, 0.05, 0.9992)
+    loss = packed(begun, settings).accumulate([batch], batch.tgt_tokens, 9)
+    found = gradients(begun.model)
+    draw_like_kernels(begun.model, batch, rate, 9)
+    wanted_loss, wanted = reference(begun.model, batch)
+    assert loss == pytest.approx(wanted_loss, rel=2e-4)
+    assert_same(found, wanted, error, cosine)
 
 
 def test_small_batches_add_up_to_a_big_one() -> None:
