@@ -13,12 +13,13 @@ from dragoman.store.folder import ModelFolder
 from trainings import TINY, corpus
 
 MISSED_BY = 0.03
-"""Share of a budget that a training may take too long. On a machine with other things to do, it may well end early."""
+"""Share of a budget by which a training may be too long or too short."""
 
-OTHERS = 1.0
-"""Seconds for what the machine does besides."""
+OTHERS = 0.5
+"""Seconds for what no clock of the training sees: a process begins and ends."""
 
-BUDGET = 20
+BUDGET, SHORT = 50, 20
+"""Seconds: of the test that measures, and of one that is interrupted."""
 
 
 def command(folder: Path, root: Path, budget: int) -> list[object]:
@@ -36,14 +37,14 @@ def test_a_budget_is_kept(nursery: Nursery, tmp_path: Path) -> None:
     started = time.monotonic()
     assert nursery.start(log, *command(tmp_path, root, BUDGET)).wait() == 0, log.read_text()
     taken = time.monotonic() - started
-    assert BUDGET / 2 < taken <= (1 + MISSED_BY) * BUDGET + OTHERS, log.read_text()
+    assert abs(taken - BUDGET) <= MISSED_BY * BUDGET + OTHERS, log.read_text()
     train = load(ModelFolder(root).config).train
     [planned] = [line for line in log.read_text().splitlines() if line.startswith(f"{BUDGET} s: ")]
     assert planned.startswith(f"{BUDGET} s: {train.steps:,} updates of about ")
     assert (train.budget, train.schedule) == (BUDGET, "plateau")
     looks = [event for event in journal(root) if event["event"] == "validation"]
     assert 1 <= len(looks) <= 11
-    assert looks[-1]["step"] > 0.8 * train.steps, "the rate has come down"
+    assert looks[-1]["step"] > train.steps / 2, "planned for a machine twice as fast"
     started = time.monotonic()
     assert nursery.start(log, *command(tmp_path, root, BUDGET)).wait() == 0
     assert time.monotonic() - started < 0.3 * BUDGET, "it is done"
@@ -55,18 +56,18 @@ def test_a_budget_goes_on_after_an_interruption(nursery: Nursery, tmp_path: Path
     corpus(tmp_path, 2000)
     root, log = tmp_path / "m", tmp_path / "log"
     started = time.monotonic()
-    child = nursery.start(log, *command(tmp_path, root, BUDGET))
+    child = nursery.start(log, *command(tmp_path, root, SHORT))
     child.wait_for("update 1 of")
-    time.sleep(0.2 * BUDGET)
+    time.sleep(0.2 * SHORT)
     child.kill(signal.SIGTERM)
     assert child.wait() == 143
     planned = ModelFolder(root).config.read_bytes()
-    time.sleep(0.1 * BUDGET)
-    assert nursery.start(log, *command(tmp_path, root, BUDGET)).wait() == 0
-    taken = time.monotonic() - started - 0.1 * BUDGET
-    assert BUDGET / 2 < taken <= (1 + MISSED_BY) * BUDGET + OTHERS, log.read_text()
+    time.sleep(0.1 * SHORT)
+    assert nursery.start(log, *command(tmp_path, root, SHORT)).wait() == 0
+    taken = time.monotonic() - started - 0.1 * SHORT
+    assert abs(taken - SHORT) <= MISSED_BY * SHORT + 2 * OTHERS, log.read_text()
     assert ModelFolder(root).config.read_bytes() == planned
-    assert log.read_text().count(f"{BUDGET} s: ") == 1
+    assert log.read_text().count(f"{SHORT} s: ") == 1
     steps = [event["step"] for event in journal(root) if event["event"] == "update"]
     assert steps == sorted(set(steps))
 
