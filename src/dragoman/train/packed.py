@@ -84,8 +84,16 @@ class Packed:
             self.library.dragoman_trainer_free(self._trainer)
 
     def accumulate(self, batches: Sequence[Batch], total: int, seed: int) -> float:
-        """Set the gradient to that of the loss of ``batches`` divided by ``total``, and return that loss."""
-        assert self.model.training == self._is_training, "the kernels were made for a model in the other mode"
+        """Set the gradient to that of the loss of ``batches`` divided by ``total``, and return that loss.
+
+        Raises:
+            MemoryError: there is not enough.
+            EngineError: a pair is too long, or the model has changed its mode.
+        """
+        if self.model.training != self._is_training:
+            raise EngineError(
+                "the kernels were made for the model in its other mode, train() or eval(); make them anew"
+            )
         loss = 0.0
         if not batches:
             self.gradient.zero_()
