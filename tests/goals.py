@@ -1,7 +1,8 @@
 """The reliability goals: how often each is attempted, what the attempts are drawn from, and how many went wrong.
 
 ``@pytest.mark.goal("A1")`` counts a test as one attempt at row A1 of docs/notes/0010-reliability.md. A test that asks
-for ``trials`` makes many attempts, in two sizes: few always, many (marked ``reliability``) in `make test-reliability`.
+for ``trials`` makes many attempts, in two sizes: few always, many (marked ``reliability``) in `make test-reliability`;
+some rows have a size between them, in `make test-all`.
 A seed is drawn for each run and printed; ``DRAGOMAN_SEED`` gives it back, ``DRAGOMAN_TRIAL`` picks a single attempt.
 """
 
@@ -20,11 +21,13 @@ import pytest
 
 @dataclass(frozen=True)
 class Row:
-    """A goal, and how many attempts ``trials`` makes at it, always and before a release."""
+    """A goal, and how many attempts ``trials`` makes at it: always, before a release, and in the slow suite."""
 
     title: str
     few: int = 1
     many: int = 1
+    some: int = 0
+    "0: there is no such size."
 
 
 ROWS = {
@@ -34,17 +37,17 @@ ROWS = {
     "A4": Row("a file operation fails", 4, 500),
     "A5": Row("tiny disk", 1, 1),
     "A6": Row("damaged checkpoint", 420, 5000),
-    "A7": Row("resumed at an update", 8, 120),
+    "A7": Row("resumed at an update", 8, 120, 40),
     "A8": Row("resumed under any settings", 12, 192),
     "A9": Row("accumulation", 10, 1000),
     "A10": Row("several processes compute the same"),
-    "A11": Row("one of several processes dies"),
+    "A11": Row("one of several processes dies", 20, 100),
     "A12": Row("two starts at once", 1, 20),
     "A13": Row("not finite", 4, 200),
     "A14": Row("out of memory", 2, 100),
     "A15": Row("corpus edited", 12, 12),
     "A16": Row("clock jumps", 1, 10),
-    "A17": Row("signals", 2, 300),
+    "A17": Row("signals", 2, 300, 50),
     "A18": Row("same again", 1, 20),
     "A20": Row("soak"),
 }
@@ -103,7 +106,7 @@ def trials(request: pytest.FixtureRequest, extent: str) -> Trials:
     """The attempts that a test makes at the goal it is marked with."""
     marker = request.node.get_closest_marker("goal")
     row = ROWS[marker.args[0]]
-    found = Trials(marker.args[0], row.many if extent == "many" else row.few, os.environ["DRAGOMAN_SEED"])
+    found = Trials(marker.args[0], getattr(row, extent), os.environ["DRAGOMAN_SEED"])
     request.node.user_properties.append(("trials", found.made))
     return found
 
@@ -119,9 +122,11 @@ def pytest_report_header() -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Two sizes of each test that makes many attempts."""
+    """The sizes of each test that makes many attempts."""
     if "extent" in metafunc.fixturenames:
-        metafunc.parametrize("extent", ["few", pytest.param("many", marks=pytest.mark.reliability)])
+        goal = metafunc.definition.get_closest_marker("goal")
+        some = [pytest.param("some", marks=pytest.mark.slow)] if goal and ROWS[goal.args[0]].some else []
+        metafunc.parametrize("extent", ["few", *some, pytest.param("many", marks=pytest.mark.reliability)])
 
 
 def is_wanted(config: pytest.Config) -> bool:

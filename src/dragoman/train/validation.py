@@ -27,7 +27,7 @@ BATCH, BATCH_TOKENS = 64, 4096
 """Most pairs, and most padded target pieces, that are looked at together."""
 
 SHARES = 1, 8, BATCH
-"""Of that: where there is not enough memory, one after the other is tried."""
+"""What both are divided by, one after the other, while there is not enough memory."""
 
 EXAMPLES = 3
 """Translations of the first pairs that the journal keeps of every look, so that one can see them grow."""
@@ -96,7 +96,7 @@ def translator(model: EncoderDecoder, src: Tokenizer, tgt: Tokenizer, config: Co
 
 def _translations(translator: Translator, sources: Sequence[str], share: int) -> list[str]:
     """All at once, so that those of one length are translated together, or few after few."""
-    size = BATCH // share if share > 1 else max(len(sources), 1)
+    size = max(BATCH // share if share > 1 else len(sources), 1)
     few = [list(sources[start : start + size]) for start in range(0, len(sources), size)]
     return [text for some in few for text in translator.translate(some)]
 
