@@ -15,7 +15,6 @@ import torch
 
 from dragoman.data.batch import Batch
 from dragoman.errors import FolderError, TrainingError
-from dragoman.evaluate.metrics import corpus_scores
 from dragoman.model.build import named_weights
 from dragoman.model.families import EncoderDecoder
 from dragoman.store import checkpoint
@@ -339,9 +338,9 @@ class Loop:
             self._keep_weights(average)
 
     def _judge(self, average: EncoderDecoder, look: validation.Look, started: float) -> None:
-        counters, pairs = self.training.counters, self.prepared.validation
+        counters = self.training.counters
         loss, translations = look.loss, look.translations
-        bleu, chrf = corpus_scores(translations, pairs.references, pairs.target_language)
+        bleu, chrf = look.bleu, look.chrf
         score = bleu if math.isfinite(loss) else -math.inf
         is_better = math.isfinite(score) and (counters.best is None or score > counters.best)
         is_best = is_better and self._keep_weights(average)

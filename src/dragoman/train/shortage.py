@@ -11,6 +11,8 @@ from dragoman.train.step import Gradient
 PATIENCE = 200
 """Gradients that fit, after which batches twice as large are tried again: what took the memory may be gone."""
 
+WORDS = "allocate memory", "out of memory", "failed to map segment"
+
 
 class HalfMade(MemoryError):
     """There was not enough memory to move all weights; some of them have moved."""
@@ -71,9 +73,9 @@ class Room:
 
 
 def is_shortage(error: Exception) -> bool:
-    """Whether memory is what is lacking; PyTorch and the engine say so in words only."""
-    said = str(error) if isinstance(error, RuntimeError | EngineError) else ""
-    return isinstance(error, MemoryError) or "allocate memory" in said or "out of memory" in said
+    """Whether memory is what is lacking; PyTorch, the engine and a library that is loaded late say so in words only."""
+    said = str(error) if isinstance(error, RuntimeError | EngineError | ImportError) else ""
+    return isinstance(error, MemoryError) or any(words in said for words in WORDS)
 
 
 def _size(batch: Batch) -> int:

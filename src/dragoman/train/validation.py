@@ -17,6 +17,7 @@ from dragoman.engine.packing import pack
 from dragoman.engine.torch_backend import TorchBackend
 from dragoman.engine.translator import Translator
 from dragoman.errors import EngineError
+from dragoman.evaluate.metrics import corpus_scores
 from dragoman.loss import token_loss
 from dragoman.model.build import named_weights
 from dragoman.model.families import EncoderDecoder
@@ -50,12 +51,14 @@ class Look:
     "See :func:`mean_loss`."
     translations: list[str]
     "Greedy; empty ones where the loss is not finite."
+    bleu: float
+    chrf: float
 
 
 def look(
     model: EncoderDecoder, pairs: ValidationSet, src: Tokenizer, tgt: Tokenizer, config: Config, max_length: int
 ) -> Look:
-    """The loss, and a translation of each pair; with fewer pairs at once while there is not enough memory.
+    """Loss, a translation of each pair, and their scores; with fewer pairs at once while there is not enough memory.
 
     Raises:
         MemoryError: there is not enough for a single pair.
@@ -63,9 +66,10 @@ def look(
     for share in SHARES:
         try:
             loss = mean_loss(model, pairs, src, tgt, max_length, share)
-            if not math.isfinite(loss):
-                return Look(loss, [""] * len(pairs.sources))
-            return Look(loss, _translations(translator(model, src, tgt, config), pairs.sources, share))
+            translations = [""] * len(pairs.sources)
+            if math.isfinite(loss):
+                translations = _translations(translator(model, src, tgt, config), pairs.sources, share)
+            return Look(loss, translations, *corpus_scores(translations, pairs.references, pairs.target_language))
         except Exception as error:
             if not is_shortage(error):
                 raise

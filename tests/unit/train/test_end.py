@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.train import journal, loop
+from dragoman.train import journal, validation
 from dragoman.train.loop import Loop
 from dragoman.train.prepare import Prepared
 from trainings import Silent, Stopped, fresh
@@ -24,7 +24,7 @@ def told(number: int, at: int) -> Callable[[], int]:
 
 def test_nothing_became_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = iter([1.0, 2.0, 2.0, 1.5, 3.0])
-    monkeypatch.setattr(loop, "corpus_scores", lambda *_: (next(scores), 0.0))
+    monkeypatch.setattr(validation, "corpus_scores", lambda *_: (next(scores), 0.0))
     prepared = fresh(tmp_path / "data", 12, train__steps=9, train__validate_every=1, train__patience=2)
     counters = Loop(prepared, Silent()).run(lambda: 0).counters
     assert (counters.step, counters.best_step, counters.best) == (4, 2, 2.0)
