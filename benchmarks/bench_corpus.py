@@ -1,11 +1,12 @@
 """Preparing and reading a corpus of any size: time and peak memory of each stage. Prints one JSON line.
 
-    python benchmarks/bench_corpus.py [--pairs 10000000] [--folder DIR] [--batches 100000] [--corpus DIR]
+    python benchmarks/bench_corpus.py [--pairs 10000000] [--folder DIR] [--batches 100000] [--corpus DIR] [--updates N]
 
 Pairs are generated (a million made-up words a side, as frequent as in nature), written as two plain files, then go
 through what `dragoman train` does before its first update - hashing, the report of `dragoman check`, learning a
-vocabulary, ids on disk - and batches of one epoch are drawn and read. The model itself is not built: its memory does
-not depend on the corpus.
+vocabulary, ids on disk - and batches of one epoch are drawn and read. With ``--updates`` a small model is then trained
+on it and on a corpus of 100,000 such pairs in turn, so many updates at a time, reading included: the median ratio of
+the tokens/s should be 0.97 at least. Without it no model is built: its memory does not depend on the corpus.
 
 Memory is sampled five times a second: ``anonymous`` is what the process needs, ``mapped`` are pages of files (programs
 and the token file) that the system takes back when it wants to. Progress goes to standard error.
@@ -16,6 +17,7 @@ import json
 import multiprocessing
 import resource
 import shutil
+import statistics
 import sys
 import tempfile
 import threading
@@ -26,9 +28,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dragoman.config import Layer
 from dragoman.data.corpus import open_corpus
 from dragoman.store.folder import ModelFolder
-from dragoman.train.prepare import Sources, prepare
+from dragoman.train.path import choose
+from dragoman.train.prepare import Prepared, Sources, prepare
+from dragoman.train.state import begin
 from dragoman.train.step import Place, Reader
 
 SYLLABLES = {
@@ -37,6 +42,9 @@ SYLLABLES = {
 }
 WORDS, CHUNK, LONGEST = 1_000_000, 10_000, 24
 EVERY, TOLD = 0.2, 30.0
+FEW, ROUNDS = 100_000, 7
+SMALL: Layer = {"model": {"preset": "tiny"}, "data": {"batch_tokens": 512}, "text": {"vocab_size": 10_000}}
+"""Whatever the corpus, so that reading weighs as much as it ever does."""
 
 
 class Meter:
@@ -136,6 +144,40 @@ def generate(folder: Path, pairs: int) -> tuple[Path, Path]:
     return paths
 
 
+class Learner:
+    """Makes updates of a small model from a corpus."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        training = begin(prepared.config, prepared.src.vocab_size, prepared.tgt.vocab_size)
+        self._path = choose(training, prepared.config, print)
+        self._batches = prepared.reader().read(Place())
+        self._step = 0
+
+    def tokens_per_second(self, updates: int) -> float:
+        """Of so many updates, reading included."""
+        started, tokens = time.monotonic(), 0
+        for batch, _ in islice(self._batches, updates):
+            self._step += 1
+            gradient = self._path.gradient([batch], self._step)
+            self._path.update(gradient, 1e-4, self._step)
+            tokens += gradient.tokens
+        return tokens / (time.monotonic() - started)
+
+
+def compare(folder: Path, many: Prepared, updates: int, meter: Meter) -> dict[str, float]:
+    """Train on ``many`` pairs and on few in turn."""
+    sources = Sources(open_corpus(list(generate(folder, FEW))), None)
+    few = prepare(ModelFolder.create(folder / "few"), sources, [SMALL], Meter())
+    meter.enter("train")
+    learners = [Learner(prepared) for prepared in (few, many)]
+    speeds = [[learner.tokens_per_second(updates) for learner in learners] for _ in range(ROUNDS + 1)][1:]
+    return {
+        "tokens_per_second": round(statistics.median(on_many for _, on_many in speeds)),
+        "tokens_per_second_few": round(statistics.median(on_few for on_few, _ in speeds)),
+        "ratio": round(statistics.median(on_many / on_few for on_few, on_many in speeds), 3),
+    }
+
+
 def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser()
@@ -143,19 +185,22 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--batches", type=int, default=100_000, help="batches of the epoch that are read")
     parser.add_argument("--corpus", type=Path, help="where the files lie, or are to be left for the next time")
+    parser.add_argument("--updates", type=int, default=0, help="that a model makes at a time")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(dir=options.folder))
     meter = Meter()
     meter.enter("write")
     paths = generate(options.corpus or folder, options.pairs)
     meter.enter("hash")
-    prepared = prepare(ModelFolder.create(folder / "model"), Sources(open_corpus(list(paths)), None), [], meter)
+    layers = [SMALL] if options.updates else []
+    prepared = prepare(ModelFolder.create(folder / "model"), Sources(open_corpus(list(paths)), None), layers, meter)
     meter.enter("epoch")
     reader = Reader(prepared.tokens, prepared.config.data.batch_tokens, 1, None, None)
     batches = sum(1 for _ in islice(reader.read(Place()), options.batches))
-    meter.enter("end")
     prepared_in = sum(meter.facts[f"{stage}_seconds"] for stage in ("hash", "report", "vocabulary", "ids"))
     sizes = {path.name: round(path.stat().st_size / 2**20) for path in [*paths, *(folder / "model").rglob("*.bin")]}
+    compared = compare(folder, prepared, options.updates, meter) if options.updates else {}
+    meter.enter("end")
     summary = {
         "pairs": options.pairs,
         "prepare_seconds": round(prepared_in, 1),
@@ -164,6 +209,7 @@ def main() -> None:
         "batches": batches,
         "pieces_a_pair": round(len(prepared.tokens.ids) / len(prepared.tokens), 1),
         "files_mib": sizes,
+        **compared,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
     shutil.rmtree(folder)
