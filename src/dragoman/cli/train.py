@@ -94,10 +94,9 @@ def train(
     if outcome.stopped_by:
         watcher.message(f"stopped at update {outcome.counters.step:,}; the same command goes on from there")
         raise typer.Exit(SIGNALLED + outcome.stopped_by)
-    watcher.message(
-        f"done: best BLEU {outcome.counters.best or 0:.1f} at update {outcome.counters.best_step:,}; try it:"
-        f" echo '...' | dragoman translate --model {out}"
-    )
+    best, at = outcome.counters.best, outcome.counters.best_step
+    what = "no validation came to an end" if best is None else f"best BLEU {best:.1f} at update {at:,}"
+    watcher.message(f"done: {what}; try it: echo '...' | dragoman translate --model {out}")
 
 
 @contextmanager
