@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 #define DRAGOMAN_API __attribute__((visibility("default")))
-#define DRAGOMAN_VERSION 5
+#define DRAGOMAN_VERSION 6
 
 // int8 weights lie between this and its negative. An instruction set that takes fewer bits makes a copy of its own.
 #define DRAGOMAN_LARGEST_WEIGHT 127
@@ -66,6 +66,7 @@ typedef struct {
   int32_t beam_size, n_best;
   double length_penalty;
   int32_t is_gnmt;          // length normalisation ((5 + n) / 6)^a instead of n^a
+  int32_t no_repeat_ngram;  // behind the prefix no n-gram of so many ids twice in a target; 0: all may repeat
   const int32_t* suppress;  // ids never produced
   int32_t num_suppress;
 } dragoman_search;

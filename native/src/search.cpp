@@ -11,6 +11,14 @@ namespace {
 
 constexpr double kRounding = 1e-9;  // scores closer than this are not told apart when a search is cut short
 
+// Ids that would complete an n-gram that is there already.
+std::vector<int32_t> repeats(const std::vector<int32_t>& ids, int n) {
+  std::vector<int32_t> found;
+  for (auto begin = ids.begin(); n && ids.end() - begin >= n; ++begin)
+    if (std::equal(begin, begin + (n - 1), ids.end() - (n - 1))) found.push_back(begin[n - 1]);
+  return found;
+}
+
 }  // namespace
 
 Settings::Settings(const Model& model, const dragoman_search& search)
@@ -18,10 +26,12 @@ Settings::Settings(const Model& model, const dragoman_search& search)
       n_best(search.n_best),
       length_penalty(search.length_penalty),
       is_gnmt(search.is_gnmt),
+      no_repeat_ngram(search.no_repeat_ngram),
       banned(model.never) {
   if (beam_size < 1 || beam_size > kMostTop || n_best < 1 || n_best > beam_size)
     throw std::invalid_argument("a beam of " + std::to_string(beam_size) + " with " + std::to_string(n_best) +
                                 " best is not possible");
+  if (no_repeat_ngram < 0) throw std::invalid_argument("n-grams of " + std::to_string(no_repeat_ngram) + " ids are not possible");
   for (int i = 0; i < search.num_suppress; i++) {
     int id = search.suppress[i];
     if (id < 0 || id >= model.plan.tgt_vocab) throw std::invalid_argument("id " + std::to_string(id) + " cannot be suppressed");
@@ -66,15 +76,28 @@ Sentence::Sentence(int index, const Request& request, const Settings& settings, 
     : index_(index), request_(&request), settings_(&settings), notebook_(std::move(notebook)), rows_(1) {}
 
 void Sentence::add_rows(int bos, std::vector<Row>* rows, std::vector<Choice>* choices) {
-  for (Growing& row : rows_) {
+  for (size_t r = 0; r < rows_.size(); r++) {
+    Growing& row = rows_[r];
     row.cells.push_back(notebook_.fresh_cell());
     int length = int(row.ids.size());
     rows->push_back({row.ids.empty() ? bos : row.ids.back(), notebook_.memory(), row.cells.data(), length + 1});
     Choice choice;
-    choice.banned = (length < request_->min_length ? settings_->banned_and_eos : settings_->banned).data();
+    choice.banned = banned(r);
     if (length < int(request_->prefix.size())) choice.forced = request_->prefix[length];
     choices->push_back(choice);
   }
+}
+
+// What is the same for all rows, or a copy of it with what this row alone may not repeat.
+const uint8_t* Sentence::banned(size_t row) {
+  const std::vector<int32_t>& ids = rows_[row].ids;
+  const std::vector<uint8_t>& shared = int(ids.size()) < request_->min_length ? settings_->banned_and_eos : settings_->banned;
+  std::vector<int32_t> repeated = repeats(ids, settings_->no_repeat_ngram);
+  if (repeated.empty()) return shared.data();
+  banned_.resize(std::max(banned_.size(), row + 1));
+  banned_[row] = shared;
+  for (int32_t id : repeated) banned_[row][id] = 1;
+  return banned_[row].data();
 }
 
 bool Sentence::advance(const Forward& forward, int first, int best, int eos) {

@@ -13,6 +13,7 @@ struct Settings {
   int beam_size, n_best;
   double length_penalty;
   bool is_gnmt;
+  int no_repeat_ngram;
   std::vector<uint8_t> banned;          // [vocabulary]: what is never produced
   std::vector<uint8_t> banned_and_eos;  // the same with the end of sentence
 
@@ -79,6 +80,7 @@ class Sentence {
     std::vector<void*> cells;
   };
 
+  const uint8_t* banned(size_t row);
   bool is_settled(double best_live, int length) const;
 
   int index_;
@@ -86,6 +88,7 @@ class Sentence {
   const Settings* settings_;
   Notebook notebook_;
   std::vector<Growing> rows_;  // in lexicographic order of their ids
+  std::vector<std::vector<uint8_t>> banned_;  // of each row with repeated n-grams, in this step
   std::vector<Hypothesis> finished_;
 };
 

@@ -80,14 +80,15 @@ struct Answer {
   bool operator==(const Answer&) const = default;
 };
 
-std::vector<Answer> translate(const Toy& toy, const std::vector<std::vector<int32_t>>& sources, int beam, int best, int threads) {
+std::vector<Answer> translate(const Toy& toy, const std::vector<std::vector<int32_t>>& sources, int beam, int best, int threads,
+                              int repeats = 0) {
   std::vector<int32_t> ids, most(sources.size(), 12), least(sources.size(), 0);
   std::vector<int64_t> offsets{0}, none(sources.size() + 1, 0);
   for (const auto& source : sources) {
     ids.insert(ids.end(), source.begin(), source.end());
     offsets.push_back(int64_t(ids.size()));
   }
-  dragoman_search search{beam, best, 1.0, 0, nullptr, 0};
+  dragoman_search search{beam, best, 1.0, 0, repeats, nullptr, 0};
   dragoman_job* job = dragoman_job_new(toy.model, &search, int32_t(sources.size()), ids.data(), offsets.data(), nullptr, none.data(),
                                        most.data(), least.data(), threads);
   CHECK(job, "%s", dragoman_error());
@@ -108,19 +109,29 @@ std::vector<Answer> translate(const Toy& toy, const std::vector<std::vector<int3
   return answers;
 }
 
+// Whether the last n ids stand together somewhere before as well.
+bool ends_with_a_repeat(const std::vector<int32_t>& ids, int n) {
+  if (!n || int(ids.size()) < n) return false;
+  return std::search(ids.begin(), ids.end(), ids.end() - n, ids.end()) != ids.end() - n;
+}
+
 // Greedy search written out with states: what the job must find with a beam of 1.
-std::vector<int32_t> greedy(const Toy& toy, const std::vector<int32_t>& source) {
+std::vector<int32_t> greedy(const Toy& toy, const std::vector<int32_t>& source, int repeats = 0) {
   int64_t offsets[] = {0, int64_t(source.size())};
   dragoman_state* state = dragoman_state_start(toy.model, 1, source.data(), offsets);
   std::vector<int32_t> ids;
+  std::vector<int32_t> best(toy.plan.tgt_vocab);
+  std::vector<float> log_probs(toy.plan.tgt_vocab);
   int32_t newest = toy.plan.bos;
   while (ids.size() < 12 && (ids.empty() || ids.back() != toy.plan.eos)) {
-    float log_prob;
-    dragoman_state* next = dragoman_state_step(state, &newest, 1, &newest, &log_prob, nullptr, nullptr, 0);
+    dragoman_state* next =
+        dragoman_state_step(state, &newest, toy.plan.tgt_vocab, best.data(), log_probs.data(), nullptr, nullptr, 0);
     CHECK(next, "%s", dragoman_error());
     dragoman_state_free(state);
     state = next;
-    ids.push_back(newest);
+    ids.push_back(best[0]);
+    for (int k = 1; ends_with_a_repeat(ids, repeats); k++) ids.back() = best[k];
+    newest = ids.back();
   }
   dragoman_state_free(state);
   return ids;
@@ -136,7 +147,12 @@ void test_answers(int seed, bool is_int8) {
     CHECK(translate(toy, {sources[i]}, 3, 2, 1)[0] == together[i], "model %d: sentence %d alone differs", seed, i);
     CHECK(translate(toy, {sources[i]}, 3, 2, 3)[0] == together[i], "model %d: sentence %d by a team differs", seed, i);
     CHECK(greedy(toy, sources[i]) == first[i].ids, "model %d: sentence %d step by step differs", seed, i);
+    for (int n = 1; n <= 3; n++)
+      CHECK(greedy(toy, sources[i], n) == translate(toy, {sources[i]}, 1, 1, 1 + n % 2, n)[0].ids,
+            "model %d: sentence %d without a second %d-gram differs", seed, i, n);
   }
+  CHECK(translate(toy, sources, 3, 2, 2, 2)[0] == translate(toy, {sources[0]}, 3, 2, 3, 2)[0],
+        "model %d: without a second 2-gram a sentence alone differs", seed);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; t++)
     threads.emplace_back([&] { CHECK(translate(toy, sources, 3, 2, 2) == together, "at once: differs"); });
@@ -165,7 +181,7 @@ void test_refusals() {
   refused([](auto&, auto& m) { m[1].outputs++; }, "encoder out");
   refused([](auto&, auto& m) { m.back().weights = nullptr; }, "output");
 
-  dragoman_search search{2, 1, 1.0, 0, nullptr, 0};
+  dragoman_search search{2, 1, 1.0, 0, 0, nullptr, 0};
   int64_t offsets[] = {0, 2}, none[] = {0, 0};
   int32_t good[] = {3, 4}, bad[] = {3, 99}, most = 10, too_many = 41, least = 0;
   auto job = [&](const int32_t* ids, const int32_t* limit, const dragoman_search& s) {
@@ -173,8 +189,9 @@ void test_refusals() {
   };
   CHECK(!job(bad, &most, search), "an id outside the vocabulary was taken");
   CHECK(!job(good, &too_many, search), "a target beyond the positions was taken");
-  CHECK(!job(good, &most, {2, 3, 1.0, 0, nullptr, 0}), "more best than the beam has were taken");
-  CHECK(!job(good, &most, {0, 1, 1.0, 0, nullptr, 0}), "a beam of nothing was taken");
+  CHECK(!job(good, &most, {2, 3, 1.0, 0, 0, nullptr, 0}), "more best than the beam has were taken");
+  CHECK(!job(good, &most, {0, 1, 1.0, 0, 0, nullptr, 0}), "a beam of nothing was taken");
+  CHECK(!job(good, &most, {2, 1, 1.0, 0, -1, nullptr, 0}), "n-grams of less than nothing were taken");
   CHECK(!dragoman_state_start(toy.model, 1, good, none), "an empty source was taken");
 }
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from dragoman.errors import EngineError
 
-VERSION = 5
+VERSION = 6
 REINSTALL = "reinstall dragoman (pip install --force-reinstall --no-deps --no-cache-dir)"
 """A build that failed before would be taken from pip's cache."""
 
@@ -57,6 +57,7 @@ class CSearch(Structure):
         ("n_best", c_int32),
         ("length_penalty", c_double),
         ("is_gnmt", c_int32),
+        ("no_repeat_ngram", c_int32),
         ("suppress", c_void_p),
         ("num_suppress", c_int32),
     )

@@ -10,7 +10,7 @@ from dragoman.engine.library import last_error
 from dragoman.engine.native_model import NativeModel
 from dragoman.engine.native_search import search
 from dragoman.errors import EngineError
-from dragoman.search.beam import Found, beam_search
+from dragoman.search.beam import Found
 from dragoman.search.request import SourceRequest
 from dragoman.search.stepper import Candidates, FloatArray, IntArray
 from dragoman.text.tokenizer import BOS, EOS
@@ -84,9 +84,7 @@ class NativeBackend:
         return log_probs, self._step(ids, state, full=log_probs.ctypes.data)
 
     def beam_search(self, requests: Iterable[SourceRequest], settings: SearchConfig, slots: int) -> Iterator[Found]:
-        """See :func:`dragoman.search.beam.beam_search`; within the engine, if that knows all of ``settings``."""
-        if settings.no_repeat_ngram:
-            return beam_search(self, requests, settings, slots)
+        """See :func:`dragoman.search.beam.beam_search`; within the engine."""
         return search(self.model, self.threads, requests, settings, slots)
 
     def log_probs(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:

@@ -31,7 +31,6 @@ def search(
     """The same answers as :func:`dragoman.search.beam.beam_search`, in whatever order they are found.
 
     Args:
-        settings: without ``no_repeat_ngram``, which the engine does not know.
         slots: only checked; the engine decides itself how many sentences run at once.
 
     Raises:
@@ -69,6 +68,7 @@ class Job:
             n_best=settings.n_best,
             length_penalty=settings.length_penalty,
             is_gnmt=settings.length_norm == "gnmt",
+            no_repeat_ngram=settings.no_repeat_ngram,
             suppress=suppress.ctypes.data,
             num_suppress=len(suppress),
         )

@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +26,7 @@ from dragoman.search.scoring import Hypothesis
 from dragoman.search.stepper import FloatArray, Stepper
 from dragoman.text.tokenizer import BOS, EOS, PAD
 from engines import native_of, needs_engine
+from oracles.enumeration import Ids, Rules, TableModel, enumerate_outputs, plain_beam
 from toys import VARIANTS, VOCAB, name_of, toy_config, toy_model
 
 pytestmark = needs_engine
@@ -171,7 +173,12 @@ SEARCHES: list[dict[str, Any]] = [
     {"beam_size": 4, "n_best": 4, "suppress": (4, 7, EOS)},
     {"beam_size": 2, "suppress": (3, 5)},
     {"beam_size": 12, "n_best": 12, "max_length_ratio": 0.0, "max_length_extra": 2},
+    {"beam_size": 1, "no_repeat_ngram": 1},
+    {"beam_size": 4, "n_best": 3, "no_repeat_ngram": 1, "length_penalty": 0.3},
     {"beam_size": 4, "no_repeat_ngram": 2},
+    {"beam_size": 5, "n_best": 5, "no_repeat_ngram": 2, "min_length": 4, "suppress": (4, 7)},
+    {"beam_size": 3, "n_best": 3, "no_repeat_ngram": 3, "suppress": (EOS,)},
+    {"beam_size": 12, "n_best": 12, "no_repeat_ngram": 1, "min_length": 2},
 ]
 
 
@@ -189,7 +196,7 @@ def requests() -> list[SourceRequest]:
     """With and without a prefix and limits of their own."""
     made = []
     for place, source in enumerate(some_sources(24)):
-        prefix = ((), (5,), (6, 7, 3))[place % 3]
+        prefix = ((), (5,), (6, 7, 6))[place % 3]
         limits = ({}, {"max_length": 9}, {"min_length": 5, "max_length": 6}, {"max_length": 4})[place % 4]
         made.append(SourceRequest(source, prefix, **limits))
     return made
@@ -208,6 +215,65 @@ def test_the_search_is_the_same(changes: dict[str, Any], settings: dict[str, Any
     ends = {one.finish_reason for hypotheses in found.values() for one in hypotheses}
     assert "length" in ends
     assert search.beam_size == 1 or ("eos" in ends) == (EOS not in search.suppress)
+
+
+@pytest.mark.parametrize("settings", SEARCHES, ids=lambda settings: "-".join(map(str, settings.values())))
+@pytest.mark.parametrize("precise", [None, ()], ids=["float", "int8"])
+def test_the_search_steps_to_the_same_bits(precise: tuple[str, ...] | None, settings: dict[str, Any]) -> None:
+    """The two searches on the same numbers: to the last bit, whoever ends first."""
+    native, _ = twins(tuple(ODD.items()), precise)
+    search = SearchConfig(**{"max_length_ratio": 1.0, "max_length_extra": 9, **settings})
+    stepped = dict(beam_search(native, requests(), search, 8))
+    assert dict(native.beam_search(requests(), search, 8)) == stepped
+    team = NativeBackend(native.model, threads=3)
+    assert [dict(team.beam_search([request], search, 1))[0] for request in requests()] == list(
+        dict(sorted(stepped.items())).values()
+    )
+
+
+@dataclass(frozen=True)
+class Stepped(TableModel):
+    """What the engine says step by step, as the table that the oracles read."""
+
+    native: NativeBackend | None = None
+
+    def log_probs(self, source: Ids, prefix: Ids) -> FloatArray:
+        assert self.native is not None
+        state = self.native.start([source])
+        for token in (BOS, *prefix):
+            full, state = self.native.step_full(np.array([token]), state)
+        return full[0].astype(np.float64)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_search_is_its_written_rules(seed: int) -> None:
+    """Against the plain beam, and where the beam is as wide as the tree, against every output there is."""
+    rng = random.Random(seed)
+    native, _ = twins(tuple(ODD.items()))
+    model, source = Stepped(VOCAB, native=native), tuple(rng.choices(range(3, KNOWN), k=4))
+    width, alpha = (1, 2, 3, 5, 1000)[seed % 5], rng.choice((0.0, 0.6, 1.0, -1.0))
+    rules = Rules(
+        max_length=3 if width == 1000 else rng.randrange(4, 10),
+        min_length=rng.choice((0, 0, 2, 3)),
+        prefix=tuple(rng.choices(range(3, 6), k=rng.choice((0, 0, 1, 3)))),
+        no_repeat_ngram=rng.choice((0, 1, 1, 2, 2, 3)),
+        suppress=tuple(rng.sample(range(2, KNOWN), k=rng.choice((0, 0, 1, 7)))),
+    )
+    wanted = plain_beam(model, source, rules, width, alpha, "power")
+    if width == 1000:
+        assert wanted == enumerate_outputs(model, source, rules, alpha, "power")
+    settings = SearchConfig(
+        beam_size=width,
+        n_best=width,
+        length_penalty=alpha,
+        no_repeat_ngram=rules.no_repeat_ngram,
+        suppress=rules.suppress,
+    )
+    request = SourceRequest(source, rules.prefix, rules.max_length, rules.min_length)
+    [(_, found)] = native.beam_search([request], settings, 1)
+    assert [(one.ids, one.finish_reason == "eos", one.log_prob, one.score) for one in found] == [
+        (one.ids, one.ended, one.log_prob, one.score) for one in wanted
+    ]
 
 
 def test_sampling_and_streaming_step_through_the_engine() -> None:
