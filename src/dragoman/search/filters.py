@@ -20,8 +20,8 @@ def are_needed(sentences: Sequence[Sentence], rows: Rows, settings: SearchConfig
     """Whether anything is forbidden in the coming step of any row, so that it needs full log-probabilities."""
     if settings.suppress or settings.no_repeat_ngram:
         return True
-    guarded = np.array([sentence.guarded for sentence in sentences])
-    return bool((rows.lengths < guarded[rows.owner]).any())
+    guarded = [sentence.guarded for sentence in sentences]
+    return any(guarded) and bool((rows.lengths < np.array(guarded)[rows.owner]).any())
 
 
 def forbid(

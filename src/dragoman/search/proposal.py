@@ -39,7 +39,8 @@ def propose_all(
     """As :func:`propose`, with the log-probabilities of all ids [rows, vocab] in the model's precision."""
     log_probs, state = stepper.step_full(rows.newest(stepper.bos_id), state)
     broken = _broken(log_probs)
-    filters.forbid(log_probs, sentences, rows, settings, stepper.eos_id)
+    if filters.are_needed(sentences, rows, settings):
+        filters.forbid(log_probs, sentences, rows, settings, stepper.eos_id)
     return log_probs, broken, state
 
 

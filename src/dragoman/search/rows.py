@@ -71,7 +71,7 @@ class Rows:
         """[rows] the last token of each row, ``bos_id`` where there is none yet."""
         if not self.tokens.shape[1]:
             return np.full(len(self.owner), bos_id)
-        last = self.tokens[np.arange(len(self.owner)), np.maximum(self.lengths, 1) - 1]
+        last = self.tokens[np.arange(len(self.owner)), self.lengths - 1]
         return np.where(self.lengths > 0, last, bos_id)
 
     def hypothesis(self, row: int, eos_id: int, settings: SearchConfig) -> Hypothesis:

@@ -15,6 +15,11 @@ from dragoman.search.rows import Rows, renumber
 from dragoman.search.scoring import Hypothesis
 from dragoman.search.stepper import BoolArray, Candidates, FloatArray, IntArray, S, Stepper
 
+BLOCK = 128
+"""Columns that are summed up before a draw looks into them."""
+
+EPSILON = float(np.finfo(np.float64).eps)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws(Generic[S]):
@@ -86,15 +91,19 @@ def advance(stepper: Stepper[S], draws: Draws[S], settings: SearchConfig) -> tup
     if draws.state is None:
         return draws, []
     candidates, broken, state = _candidates(stepper, draws, draws.state, settings)
-    failed = np.bincount(draws.rows.owner[broken], minlength=len(draws.sentences)) > 0
-    possible = ~failed[draws.rows.owner] & (candidates.log_probs.max(axis=1) > -np.inf)
+    owner = draws.rows.owner
+    failed = np.bincount(owner[broken], minlength=len(draws.sentences)) > 0
+    parents = np.flatnonzero(~failed[owner] & (candidates.log_probs.max(axis=1) > -np.inf))
     uniforms = np.array([dice.random() for dice in draws.dice])
-    parents = np.flatnonzero(possible)
-    columns = draw(candidates.log_probs[parents], uniforms[parents], settings)
+    all_go_on = len(parents) == len(owner)
+    log_probs = candidates.log_probs if all_go_on else candidates.log_probs[parents]
+    columns = draw(log_probs, uniforms[parents], settings)
     ids = candidates.ids[parents, columns]
     rows = draws.rows.grow(parents, ids, candidates.log_probs[parents, columns])
     limits = np.array([sentence.max_length for sentence in draws.sentences])
     ends = (ids == stepper.eos_id) | (rows.lengths == limits[rows.owner])
+    if all_go_on and not ends.any():
+        return Draws(draws.sentences, draws.finished, rows, draws.numbers, draws.dice, state), []
 
     finished = [() if fails else samples for samples, fails in zip(draws.finished, failed, strict=True)]
     for row in np.flatnonzero(ends).tolist():
@@ -131,14 +140,55 @@ def draw(log_probs: FloatArray, uniforms: FloatArray, settings: SearchConfig) ->
     if settings.temperature == 0.0:
         greedy: IntArray = np.argmax(log_probs, axis=1)
         return greedy
-    with np.errstate(over="ignore"):
-        weights = np.exp((log_probs - log_probs.max(axis=1, keepdims=True)) / settings.temperature)
-    if settings.top_p < 1.0:
-        weights = np.where(_nucleus(weights, settings.top_p), weights, 0.0)
+    weights = _weights(log_probs, settings.temperature)
+    if settings.top_p == 1.0 or not len(weights):
+        return _fall(weights, uniforms)
+    kept = _nucleus(weights, settings.top_p)
+    columns = np.flatnonzero(kept.any(axis=0))
+    return columns[_fall(np.where(kept[:, columns], weights[:, columns], 0.0), uniforms)]
+
+
+def _weights(log_probs: FloatArray, temperature: float) -> FloatArray:
+    """[rows, k] the probabilities under ``temperature``, the largest of each row as 1."""
+    weights: FloatArray = np.subtract(log_probs, log_probs.max(axis=1, keepdims=True), dtype=np.float64)
+    if temperature != 1.0:
+        with np.errstate(over="ignore"):
+            weights /= temperature
+    return np.exp(weights, out=weights)
+
+
+def _fall(weights: FloatArray, uniforms: FloatArray) -> IntArray:
+    """The columns [rows] at which running sums of ``weights`` [rows, k] exceed the shares ``uniforms`` of the whole.
+
+    In a running sum each number waits for the one before, which makes it slower than all else here. Of many columns
+    the sums of blocks are taken first; the running sum is left with what is too near to a boundary.
+    """
+    if weights.shape[1] < 8 * BLOCK:
+        return _fall_slowly(weights, uniforms)
+    columns = np.array([_fall_surely(*each) for each in zip(weights, uniforms.tolist(), strict=True)], dtype=np.int64)
+    if len(unsure := np.flatnonzero(columns < 0)):
+        columns[unsure] = _fall_slowly(weights[unsure], uniforms[unsure])
+    return columns
+
+
+def _fall_slowly(weights: FloatArray, uniforms: FloatArray) -> IntArray:
     ends = np.cumsum(weights, axis=1)
     targets = np.minimum(uniforms * ends[:, -1], np.nextafter(ends[:, -1], 0.0))
     columns: IntArray = np.argmax(ends > targets[:, None], axis=1)
     return columns
+
+
+def _fall_surely(weights: FloatArray, uniform: float) -> int:
+    """The column of one row, or -1 where another order of the sum might give another."""
+    ends = np.add.reduceat(weights, np.arange(0, len(weights), BLOCK)).cumsum()
+    target = uniform * ends[-1]
+    block = int(ends.searchsorted(target, side="right"))
+    inside = weights[block * BLOCK : (block + 1) * BLOCK].cumsum() + (ends[block - 1] if block else 0.0)
+    place = int(inside.searchsorted(target, side="right"))
+    rounding = 8 * EPSILON * len(weights) * ends[-1]
+    if 0 < place < len(inside) and inside[place - 1] + rounding < target < inside[place] - rounding:
+        return block * BLOCK + place
+    return -1
 
 
 def _nucleus(weights: FloatArray, top_p: float) -> BoolArray:
@@ -149,7 +199,9 @@ def _nucleus(weights: FloatArray, top_p: float) -> BoolArray:
     lightest = heaviest_first[np.arange(len(weights)), sizes - 1][:, None]
     heavier, equal = weights > lightest, weights == lightest
     room = sizes - np.count_nonzero(heavier, axis=1)
-    kept: BoolArray = heavier | (equal & (np.cumsum(equal, axis=1) <= room[:, None]))
+    kept: BoolArray = heavier | equal
+    for row in np.flatnonzero(np.count_nonzero(equal, axis=1) > room).tolist():
+        kept[row, np.flatnonzero(equal[row])[room[row] :]] = False
     return kept
 
 
@@ -160,12 +212,11 @@ def _candidates(
     k = 1 if settings.temperature == 0.0 else settings.top_k
     if k:
         candidates, broken, state = propose(stepper, draws.sentences, draws.rows, state, settings, k)
-        order = np.argsort(candidates.ids, axis=1)
-        sorted_ids = np.take_along_axis(candidates.ids, order, axis=1)
-        return Candidates(sorted_ids, np.take_along_axis(candidates.log_probs, order, axis=1)), broken, state
+        by_id = np.arange(len(candidates.ids))[:, None], np.argsort(candidates.ids, axis=1)
+        return Candidates(candidates.ids[by_id], candidates.log_probs[by_id]), broken, state
     log_probs, broken, state = propose_all(stepper, draws.sentences, draws.rows, state, settings)
     ids = np.broadcast_to(np.arange(log_probs.shape[1]), log_probs.shape)
-    return Candidates(ids, log_probs.astype(np.float64)), broken, state
+    return Candidates(ids, log_probs), broken, state
 
 
 def _by_number(samples: Iterable[tuple[int, Hypothesis]]) -> list[Hypothesis]:

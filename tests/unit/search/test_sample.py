@@ -81,6 +81,35 @@ def test_the_ends_of_the_unit_interval() -> None:
         assert columns == ([1, 1] if temperature < 1e-3 else [1, 2])
 
 
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 7.0])
+@pytest.mark.parametrize("width", [1, 40, 1024, 1025, 3001])
+def test_the_running_sum_decides(width: int, temperature: float) -> None:
+    """Where numbers fall on a boundary, or one bit beside it, and wherever else."""
+    rng = np.random.default_rng(width)
+    log_probs = rng.choice([-np.inf, 1.0], width, p=[0.3, 0.7]) * rng.exponential(5.0, width)
+    log_probs = np.where(np.arange(width) == width // 2, 0.0, -np.abs(log_probs)).astype(np.float32)
+    ends = np.cumsum(np.exp(log_probs.astype(np.float64) / temperature))
+    edges = np.concatenate([[0.0, 1.0], rng.choice(ends, 200) / ends[-1]])
+    uniforms = np.concatenate([edges, np.nextafter(edges, 0.0), np.nextafter(edges, 1.0), rng.random(300)])
+    uniforms = uniforms[uniforms < 1.0]
+    wanted = [int(np.flatnonzero(ends > min(u * ends[-1], np.nextafter(ends[-1], 0.0)))[0]) for u in uniforms]
+    drawn = draw(np.tile(log_probs, (len(uniforms), 1)), uniforms, SearchConfig(temperature=temperature))
+    assert drawn.tolist() == wanted
+
+
+@pytest.mark.parametrize("top_p", [0.2, 0.5, 0.95])
+def test_the_nucleus_of_many(top_p: float) -> None:
+    """With ties everywhere, row by row against the definition."""
+    rng = np.random.default_rng(3)
+    log_probs = -rng.integers(0, 5, size=(6, 2000)).astype(np.float64)
+    uniforms = rng.random(6)
+    expected = []
+    for row, uniform in zip(log_probs, uniforms, strict=True):
+        ends = np.cumsum(cut(np.exp(row), 0, top_p))
+        expected.append(int(np.flatnonzero(ends > uniform * ends[-1])[0]))
+    assert draw(log_probs, uniforms, SearchConfig(top_p=top_p)).tolist() == expected
+
+
 def test_seed_key_and_number_decide() -> None:
     stepper = ToyStepper(TableModel(30, sharpness=0.5, eos_bonus=-3.0))
     request, twin = SourceRequest((4,), key=7), SourceRequest((4,), key=8)
@@ -128,8 +157,9 @@ def test_a_broken_sentence_is_empty_and_alone(changes: dict[str, object]) -> Non
     assert len(answers[0]) == 3
 
 
-def test_dead_ends_are_left_out() -> None:
-    settings = SearchConfig(no_repeat_ngram=1, suppress=(2,))
+@pytest.mark.parametrize("top_p", [1.0, 0.5])
+def test_dead_ends_are_left_out(top_p: float) -> None:
+    settings = SearchConfig(no_repeat_ngram=1, suppress=(2,), top_p=top_p)
     assert samples(ToyStepper(TableModel(4)), settings, SourceRequest((4,), max_length=9)) == [[]]
     assert samples(ToyStepper(TableModel(4, impossible=(3,))), SearchConfig(), SourceRequest((4,), prefix=(3,))) == [[]]
 
