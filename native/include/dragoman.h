@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 #define DRAGOMAN_API __attribute__((visibility("default")))
-#define DRAGOMAN_VERSION 6
+#define DRAGOMAN_VERSION 7
 
 // int8 weights lie between this and its negative. An instruction set that takes fewer bits makes a copy of its own.
 #define DRAGOMAN_LARGEST_WEIGHT 127
@@ -119,6 +119,12 @@ DRAGOMAN_API void dragoman_job_result(const dragoman_job* job, int32_t sentence,
 
 // Stops what still runs, and waits for it.
 DRAGOMAN_API void dragoman_job_free(dragoman_job* job);
+
+// Log-probability of each token of given targets after those before it; targets are laid out like sources, with EOS if that
+// is to be scored, and log_probs has a number for each of their ids. Nothing is computed for an empty target. In the calling
+// thread. 0, or -1 on error.
+DRAGOMAN_API int32_t dragoman_score(const dragoman_model* model, int32_t pairs, const int32_t* ids, const int64_t* offsets,
+                                    const int32_t* targets, const int64_t* target_offsets, float* log_probs);
 
 // One step at a time, for searches that are written elsewhere. A state is a value: no function changes one.
 DRAGOMAN_API dragoman_state* dragoman_state_start(const dragoman_model* model, int32_t sentences, const int32_t* ids,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "job.h"
+#include "scoring.h"
 #include "state.h"
 #include "train/trainer.h"
 
@@ -147,6 +148,25 @@ void dragoman_job_result(const dragoman_job* job, int32_t sentence, double* log_
 }
 
 void dragoman_job_free(dragoman_job* job) { delete job; }
+
+int32_t dragoman_score(const dragoman_model* model, int32_t pairs, const int32_t* ids, const int64_t* offsets, const int32_t* targets,
+                       const int64_t* target_offsets, float* log_probs) {
+  return guarded(-1, [&] {
+    const Model& m = model->model;
+    std::vector<dragoman::Pair> wanted;
+    for (int i = 0; i < pairs; i++) {
+      dragoman::Pair pair{source(m, ids, offsets, i), slice(targets, target_offsets, i)};
+      check_ids("target", pair.target, m.plan.tgt_vocab);
+      if (int(pair.target.size()) > m.plan.positions)
+        throw std::invalid_argument("a target of " + std::to_string(pair.target.size()) + " tokens is beyond the " +
+                                    std::to_string(m.plan.positions) + " positions of this model");
+      if (!pair.target.empty()) wanted.push_back(std::move(pair));
+    }
+    std::vector<float> found = dragoman::score(m, &model->workspaces, wanted);
+    std::copy(found.begin(), found.end(), log_probs);
+    return 0;
+  });
+}
 
 dragoman_state* dragoman_state_start(const dragoman_model* model, int32_t sentences, const int32_t* ids, const int64_t* offsets) {
   return guarded<>(static_cast<dragoman_state*>(nullptr), [&] {

@@ -137,11 +137,30 @@ std::vector<int32_t> greedy(const Toy& toy, const std::vector<int32_t>& source, 
   return ids;
 }
 
+// What the search says of its own answers, however many are looked at together.
+void test_scores(const Toy& toy, const std::vector<std::vector<int32_t>>& sources, const std::vector<Answer>& answers) {
+  std::vector<int32_t> ids, targets;
+  std::vector<int64_t> offsets{0}, target_offsets{0};
+  std::vector<double> wanted;
+  for (size_t i = 0; i < sources.size(); i++) {
+    ids.insert(ids.end(), sources[i].begin(), sources[i].end());
+    offsets.push_back(int64_t(ids.size()));
+    targets.insert(targets.end(), answers[i].ids.begin(), answers[i].ids.begin() + answers[i].lengths[0]);
+    target_offsets.push_back(int64_t(targets.size()));
+    wanted.insert(wanted.end(), answers[i].token_log_probs.begin(), answers[i].token_log_probs.begin() + answers[i].lengths[0]);
+  }
+  std::vector<float> found(targets.size());
+  CHECK(!dragoman_score(toy.model, int32_t(sources.size()), ids.data(), offsets.data(), targets.data(), target_offsets.data(), found.data()),
+        "%s", dragoman_error());
+  CHECK(std::equal(found.begin(), found.end(), wanted.begin()), "an answer's score differs from the search's");
+}
+
 void test_answers(int seed, bool is_int8) {
   Toy toy(seed, is_int8);
   std::vector<std::vector<int32_t>> sources = toy.sources(40);
   std::vector<Answer> together = translate(toy, sources, 3, 2, 2);
   CHECK(together == translate(toy, sources, 3, 2, 1), "model %d: one thread and two differ", seed);
+  test_scores(toy, sources, together);
   std::vector<Answer> first = translate(toy, sources, 1, 1, 3);
   for (int i = 0; i < 5; i++) {
     CHECK(translate(toy, {sources[i]}, 3, 2, 1)[0] == together[i], "model %d: sentence %d alone differs", seed, i);
@@ -193,6 +212,10 @@ void test_refusals() {
   CHECK(!job(good, &most, {0, 1, 1.0, 0, 0, nullptr, 0}), "a beam of nothing was taken");
   CHECK(!job(good, &most, {2, 1, 1.0, 0, -1, nullptr, 0}), "n-grams of less than nothing were taken");
   CHECK(!dragoman_state_start(toy.model, 1, good, none), "an empty source was taken");
+  float log_probs[2];
+  CHECK(dragoman_score(toy.model, 1, good, offsets, bad, none, log_probs) == 0, "an empty target was not taken");
+  int32_t outside[] = {3, toy.plan.tgt_vocab};
+  CHECK(dragoman_score(toy.model, 1, good, offsets, outside, offsets, log_probs) == -1, "a target id outside the vocabulary was taken");
 }
 
 void test_here(int rounds) {

@@ -13,7 +13,7 @@ from typing import Any
 
 from dragoman.errors import EngineError
 
-VERSION = 6
+VERSION = 7
 REINSTALL = "reinstall dragoman (pip install --force-reinstall --no-deps --no-cache-dir)"
 """A build that failed before would be taken from pip's cache."""
 
@@ -120,6 +120,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "job_tokens": (c_int64, (c_void_p, c_int32)),
     "job_result": (None, (c_void_p, c_int32, *(c_void_p,) * 6)),
     "job_free": (None, (c_void_p,)),
+    "score": (c_int32, (c_void_p, c_int32, *(c_void_p,) * 5)),
     "state_start": (c_void_p, (c_void_p, c_int32, c_void_p, c_void_p)),
     "state_select": (c_void_p, (c_void_p, c_void_p, c_int32)),
     "state_join": (c_void_p, (c_void_p, c_void_p)),

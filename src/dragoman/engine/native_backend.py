@@ -2,12 +2,13 @@
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from dragoman.config import SearchConfig
 from dragoman.engine.library import last_error
-from dragoman.engine.native_model import NativeModel
+from dragoman.engine.native_model import NativeModel, joined
 from dragoman.engine.native_search import search
 from dragoman.errors import EngineError
 from dragoman.search.beam import Found
@@ -88,12 +89,23 @@ class NativeBackend:
         return search(self.model, self.threads, requests, settings, slots)
 
     def log_probs(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Log-probability of every token of given targets (with EOS) after given sources (with EOS)."""
-        found: list[list[float]] = [[] for _ in targets]
-        for rows, tokens, full in self.forced(sources, targets):
-            for row, log_prob in zip(rows, full[np.arange(len(rows)), tokens].tolist(), strict=True):
-                found[row].append(log_prob)
-        return found
+        """Log-probability of every token of given targets (with EOS) after given sources (with EOS).
+
+        Raises:
+            RequestError: as :meth:`NativeModel.flat`.
+            EngineError: a target has an id outside the vocabulary, or more ids than the model's positions reach.
+        """
+        ids, offsets = self.model.flat(sources)
+        tokens, ends = joined(targets)
+        tokens = np.clip(tokens, -1, self.vocab_size).astype(np.int32)  # what is outside stays outside
+        found = np.empty(len(tokens), np.float32)
+        arrays = (ids, offsets, tokens, ends, found)
+        failed = self.model.library.dragoman_score(
+            self.model.handle, len(targets), *(array.ctypes.data for array in arrays)
+        )
+        if failed:
+            raise EngineError(f"the CPU engine cannot score: {last_error(self.model.library)}")
+        return [found[start:end].tolist() for start, end in pairwise(ends.tolist())]
 
     def forced(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]

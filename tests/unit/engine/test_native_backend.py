@@ -160,6 +160,31 @@ def test_scoring_and_attention(variant: dict[str, Any]) -> None:
     assert native.align(SOURCES[0], []).shape == (0, 4)
 
 
+@pytest.mark.parametrize("precise", [None, ()], ids=["float", "int8"])
+def test_scores_are_those_of_the_steps(precise: tuple[str, ...] | None) -> None:
+    """To the last bit, though the steps see one place of each target at a time and scoring sees all of them."""
+    native, _ = twins(tuple(ODD.items()), precise)
+    draws = random.Random(2)
+    sources = some_sources(23)
+    targets = [[*draws.choices(range(VOCAB), k=draws.randint(0, 40)), EOS][place % 5 == 0 :] for place in range(23)]
+    targets[7] = []
+    stepped: list[list[float]] = [[] for _ in targets]
+    for rows, tokens, full in native.forced(sources, targets):
+        for row, token, log_probs in zip(rows, tokens, full, strict=True):
+            stepped[row].append(float(log_probs[token]))
+    assert sum(map(len, stepped)) > 250
+    assert native.log_probs(sources, targets) == stepped
+    assert [native.log_probs([one], [other])[0] for one, other in zip(sources, targets, strict=True)] == stepped
+    assert native.log_probs([], []) == []
+
+
+@pytest.mark.parametrize("target", [[5, VOCAB], [-1], [2**33 + 5], [5] * 65], ids=["high", "low", "wrapped", "long"])
+def test_targets_that_cannot_be_scored(target: list[int]) -> None:
+    native, _ = pair()
+    with pytest.raises(EngineError, match=r"cannot score: (target id|a target of 65)"):
+        native.log_probs(SOURCES[:2], [[5, EOS], target])
+
+
 # Search --------------------------------------------------------------------------------------------------------------
 
 
