@@ -323,7 +323,7 @@ void Forward::merge(int members, int chunks, const std::vector<Choice>& choices,
     }
     if (choices[r].forced >= 0 && best_) {
       ids[0] = choices[r].forced;
-      log_probs[0] = float(forced_[r] - norm);
+      log_probs[0] = model_.never[choices[r].forced] ? kNever : float(forced_[r] - norm);
     }
     if (all)
       for (int v = 0; v < vocabulary; v++) {

@@ -1,7 +1,6 @@
 #include "scoring.h"
 
 #include <algorithm>
-#include <limits>
 #include <span>
 
 #include "search.h"
@@ -36,15 +35,14 @@ Places lay_out(const Model& model, Workspace* workspace, const Pair* begin, cons
   return places;
 }
 
-void look(const Model& model, Forward* forward, const Places& places, std::vector<float>* found) {
+void look(Forward* forward, const Places& places, std::vector<float>* found) {
   forward->encode(Member(), places.sources);
   for (size_t begin = 0; begin < places.rows.size(); begin += kRows) {
     size_t end = std::min(begin + kRows, places.rows.size());
     std::vector<Choice> choices(places.choices.begin() + begin, places.choices.begin() + end);
     forward->step(Member(), {places.rows.begin() + begin, places.rows.begin() + end});
     forward->choose(Member(), choices, 1);
-    for (size_t i = 0; i < choices.size(); i++)
-      found->push_back(model.never[choices[i].forced] ? -std::numeric_limits<float>::infinity() : *forward->log_probs(int(i)));
+    for (size_t i = 0; i < choices.size(); i++) found->push_back(*forward->log_probs(int(i)));
   }
 }
 
@@ -57,7 +55,7 @@ std::vector<float> score(const Model& model, Workspaces* workspaces, const std::
   for (const Pair* begin = pairs.data(); begin < last; begin = end) {
     size_t rows = begin->target.size();
     for (end = begin + 1; end < last && rows + end->target.size() <= kRows; end++) rows += end->target.size();
-    look(model, &workspace->forward, lay_out(model, workspace.get(), begin, end), &found);
+    look(&workspace->forward, lay_out(model, workspace.get(), begin, end), &found);
   }
   workspaces->give(std::move(workspace));
   return found;

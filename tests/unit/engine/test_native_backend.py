@@ -242,6 +242,17 @@ def test_the_search_is_the_same(changes: dict[str, Any], settings: dict[str, Any
     assert search.beam_size == 1 or ("eos" in ends) == (EOS not in search.suppress)
 
 
+@pytest.mark.parametrize("never", [PAD, BOS, KNOWN])
+def test_nothing_begins_with_what_is_never_said(never: int) -> None:
+    """PAD, BOS and ids without a piece."""
+    native, theirs = pair()
+    search = SearchConfig(beam_size=2, max_length_extra=5)
+    asked = [SourceRequest([4, 5, EOS], [6, never], 9), SourceRequest([4, 5, EOS], [6], 9)]
+    for found in (dict(native.beam_search(iter(asked), search, 8)), dict(beam_search(theirs, asked, search, 8))):
+        assert found[0] == []
+        assert found[1] != []
+
+
 @pytest.mark.parametrize("settings", SEARCHES, ids=lambda settings: "-".join(map(str, settings.values())))
 @pytest.mark.parametrize("precise", [None, ()], ids=["float", "int8"])
 def test_the_search_steps_to_the_same_bits(precise: tuple[str, ...] | None, settings: dict[str, Any]) -> None:
