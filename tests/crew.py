@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import os
 import random
 import signal
@@ -23,25 +24,29 @@ class Meeting:
 
     store: Any
     count: int
+    machines: int = 1
 
     @classmethod
-    def call(cls, count: int) -> "Meeting":
-        """A new one."""
+    def call(cls, count: int, machines: int = 1) -> "Meeting":
+        """A new one; of several machines each has its part of the workers, as far as they know."""
         from torch.distributed import TCPStore
 
-        return cls(TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False), count)
+        return cls(TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False), count, machines)
 
     @property
     def places(self) -> list[dict[str, str]]:
         """What torchrun would put into the environment of each worker."""
         here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.store.port), "WORLD_SIZE": str(self.count)}
         here |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0", "OMP_NUM_THREADS": "1"}
+        here |= {"LOCAL_WORLD_SIZE": str(self.count // self.machines)}
         return [{**here, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(self.count)]
 
 
-def together(folder: Path, name: str, count: int, task: Callable[..., Result], *arguments: Any) -> None:
+def together(
+    folder: Path, name: str, count: int, task: Callable[..., Result], *arguments: Any, machines: int = 1
+) -> None:
     """Fork ``count`` workers, let each do ``task`` and write what it returns; see `found`."""
-    pids, meeting = [], Meeting.call(count)
+    pids, meeting = [], Meeting.call(count, machines)
     for rank, place in enumerate(meeting.places):
         if not (pid := os.fork()):
             os.environ.update(place)
@@ -107,7 +112,8 @@ def updates(workers: Any, settings: dict[str, Any], shares: Sequence[int], is_do
         named_weights(model) for model in ((one.model, one.average) if workers.is_first else (training.model,) * 2)
     ]
     flat = [[float(x) for tensor in each.values() for x in _local(tensor)] for each in weights]
-    return {"weights": flat[0], "average": flat[1], "losses": losses, "path": type(path).__name__}
+    board = type(getattr(path, "board", None)).__name__
+    return {"weights": flat[0], "average": flat[1], "losses": losses, "path": type(path).__name__, "board": board}
 
 
 def _local(tensor: Any) -> list[float]:
@@ -126,6 +132,45 @@ def talk(workers: Any) -> Result:
         "gather": workers.gather([workers.rank, 0.5]),
         "share": [workers.share(thing), workers.share(thing, patiently=True)],
     }
+
+
+def share_memory(workers: Any) -> Result:
+    """What is added up in common memory, and when one of them cannot have it."""
+    import mmap
+
+    import torch
+
+    from dragoman.train import blackboard
+
+    size = 3 * blackboard.CHUNK + 5
+    board = blackboard.hang(workers, size)
+    assert board is not None
+    shares = [0.5, 0.0, 0.25]
+    board.own.copy_(
+        torch.arange(size) * (workers.rank + 1.0) if shares[workers.rank] else torch.full((size,), math.nan)
+    )
+    workers.gather([])
+    board.add_up(shares)
+    is_right = all(torch.equal(row, torch.arange(size) * 1.25) for row in board.rows)
+    opened = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if name != "3"]
+    create, see = blackboard.os.memfd_create, mmap.mmap
+    blackboard.os.memfd_create = _refuse
+    without = blackboard.hang(workers, size)
+    blackboard.os.memfd_create = create
+    if workers.rank == 1:
+        blackboard.mmap.mmap = _refuse
+    without_one = blackboard.hang(workers, size)
+    blackboard.mmap.mmap = see
+    return {
+        "right": is_right,
+        "left": [name for name in opened if "memfd" in name],
+        "without": [without is None, without_one is None],
+        "again": blackboard.hang(workers, size) is not None,
+    }
+
+
+def _refuse(*_: Any) -> Any:
+    raise OSError("not here")
 
 
 def one_fails(workers: Any, how: str) -> Result:
@@ -188,6 +233,8 @@ def main(folder: Path) -> None:
     for name in ("one", "two"):
         shares, kernels = SHARES[name], {"train": {**native["train"], "optimizer": "muon"}}
         together(folder, f"muon-native-{name}", len(shares), updates, kernels, shares, False)
+    together(folder, "native-apart", 2, updates, native, SHARES["two"], False, machines=2)
+    together(folder, "memory", 3, share_memory)
     together(folder, "muon-sharded", 3, updates, {"train": {**muon, "sharded": True}}, [2, 2, 2], True)
     together(folder, "talk", 3, talk)
     for how in ("killed", "error"):

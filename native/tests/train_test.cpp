@@ -213,6 +213,19 @@ void test_update(const TrainKernels& k, Random& random) {
   near(k.name, "sum_of_squares", k.sum_of_squares(g.data(), count), squares, 1e-5);
 }
 
+void test_step(const TrainKernels& k, Random& random) {
+  int count = kBlock * (1 + random.below(5));
+  Numbers g = random.normals(count), m = random.normals(count), ahead(count), x = random.normals(count);
+  Numbers w = random.normals(count), e = random.normals(count), m0 = m, w0 = w, e0 = e;
+  k.look_ahead(g.data(), count, 0.7f, 0.1f, m.data(), ahead.data());
+  k.step(x.data(), count, 0.02f, 0.99f, 0.9f, w.data(), e.data());
+  for (int i = 0; i < count; i++) {
+    double momentum = 0.9 * m0[i] + 0.1 * 0.7 * g[i], moved = 0.99 * w0[i] - 0.02 * x[i];
+    near(k.name, "momentum", m[i], momentum, 1e-5), near(k.name, "ahead", ahead[i], 0.9 * momentum + 0.1 * 0.7 * g[i], 1e-5);
+    near(k.name, "step", w[i], moved, 1e-5), near(k.name, "average", e[i], 0.9 * e0[i] + 0.1 * moved, 1e-5);
+  }
+}
+
 // A model with random weights and some pairs.
 struct Toy {
   dragoman_network network = {};
@@ -331,7 +344,7 @@ void test_training(int rounds) {
       test_rows(k, *portable, random);
       test_loss(k, random);
       test_attention(k, random);
-      test_update(k, random);
+      test_update(k, random), test_step(k, random);
     }
     std::printf("training kernels %s: %d rounds\n", k.name, rounds);
   }

@@ -35,6 +35,8 @@ const dragoman::TrainKernels train_table = {
     train_add,
     train_sum_of_squares,
     train_update,
+    train_look_ahead,
+    train_step,
 };
 
 }  // namespace DRAGOMAN_KERNELS

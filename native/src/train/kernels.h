@@ -96,6 +96,11 @@ struct TrainKernels {
   double (*sum_of_squares)(const float* x, int64_t count);
   void (*update)(const Adam& adam, int64_t count, const float* gradient, float* weights, float* mean, float* square,
                  float* average);
+
+  // The same in two parts, of `count` numbers, a multiple of kBlock: momentum += fresh * (scale * gradient - momentum), and
+  // ahead = what it would be after that once more; weights = kept * weights - step * x, with their average.
+  void (*look_ahead)(const float* gradient, int64_t count, float scale, float fresh, float* momentum, float* ahead);
+  void (*step)(const float* x, int64_t count, float step, float kept, float keep, float* weights, float* average);
 };
 
 }  // namespace dragoman

@@ -26,42 +26,45 @@ void Orthogonal::reserve(const Block& block) {
 
 void Orthogonal::update(const Block& block, const dragoman_adam& adam, const dragoman_orthogonal& settings,
                         const float* gradient, float* weights, float* momentum, float* average) {
-  int64_t low = block.low(), high = block.high();
-  bool is_tall = block.rows > block.columns;
-  int64_t row_step = is_tall ? 1 : high, column_step = is_tall ? high : 1;
+  int64_t columns = block.columns, size = block.rows * columns;
   float* x = x_.data();
-  float fresh = 1 - settings.momentum;
-  for (int r = 0; r < block.rows; r++)
-    for (int c = 0; c < block.columns; c++) {
-      int64_t i = block.begin + r * block.stride + c;
-      float g = adam.scale * gradient[i];
-      momentum[i] += fresh * (g - momentum[i]);
-      x[r * row_step + c * column_step] = momentum[i] + fresh * (g - momentum[i]);
-    }
-  float length = float(std::sqrt(kernels_.sum_of_squares(x, low * high)));
+  for (int r = 0; r < block.rows; r++) {
+    int64_t i = block.begin + r * block.stride;
+    kernels_.look_ahead(gradient + i, columns, adam.scale, 1 - settings.momentum, momentum + i, x + r * columns);
+  }
+  float length = float(std::sqrt(kernels_.sum_of_squares(x, size)));
   float factor = 1 / (settings.margin * length + settings.tiny);
-  for (int64_t i = 0; i < low * high; i++) x[i] *= factor;
-  for (int round = 0; round < settings.rounds; round++) improve(settings.polynomials + 3 * round, int(low), int(high));
-  x = x_.data();
-  float step = adam.rate * settings.size * std::sqrt(float(high)), kept = 1 - adam.rate * adam.decays[block.parameter];
-  for (int r = 0; r < block.rows; r++)
-    for (int c = 0; c < block.columns; c++) {
-      int64_t i = block.begin + r * block.stride + c;
-      weights[i] = kept * weights[i] - step * x[r * row_step + c * column_step];
-      average[i] = adam.keep * average[i] + (1 - adam.keep) * weights[i];
-    }
+  for (int64_t i = 0; i < size; i++) x[i] *= factor;
+  for (int round = 0; round < settings.rounds; round++) improve(settings.polynomials + 3 * round, block);
+  float step = adam.rate * settings.size * std::sqrt(float(block.high()));
+  float kept = 1 - adam.rate * adam.decays[block.parameter];
+  for (int r = 0; r < block.rows; r++) {
+    int64_t i = block.begin + r * block.stride;
+    kernels_.step(x_.data() + r * columns, columns, step, kept, adam.keep, weights + i, average + i);
+  }
 }
 
-void Orthogonal::improve(const float* abc, int low, int high) {
+void Orthogonal::improve(const float* abc, const Block& block) {
   float *x = x_.data(), *square = square_.data(), *next = next_.data();
-  products_.pack(x, 1, high, high, low, packed_.data());
-  products_.multiply({x, high, 1}, low, packed_.data(), high, low, square, low, nullptr, false);
+  int rows = block.rows, columns = block.columns, low = int(block.low());
+  if (rows > columns) {  // x^T x, which stands on x's right
+    products_.pack(x, columns, 1, rows, columns, packed_.data());
+    products_.multiply({x, 1, columns}, columns, packed_.data(), rows, columns, square, low, nullptr, false);
+  } else {
+    products_.pack(x, 1, columns, columns, rows, packed_.data());
+    products_.multiply({x, columns, 1}, rows, packed_.data(), columns, rows, square, low, nullptr, false);
+  }
   products_.pack(square, low, 1, low, low, packed_.data());
   products_.multiply({square, low, 1}, low, packed_.data(), low, low, next, low, nullptr, false);
   for (int64_t i = 0; i < int64_t(low) * low; i++) square[i] = abc[1] * square[i] + abc[2] * next[i];
   for (int64_t i = 0; i < low; i++) square[i * low + i] += abc[0];
-  products_.pack(x, high, 1, low, high, packed_.data());
-  products_.multiply({square, low, 1}, low, packed_.data(), low, high, next, high, nullptr, false);
+  if (rows > columns) {
+    products_.pack(square, low, 1, low, low, packed_.data());
+    products_.multiply({x, columns, 1}, rows, packed_.data(), low, columns, next, columns, nullptr, false);
+  } else {
+    products_.pack(x, columns, 1, rows, columns, packed_.data());
+    products_.multiply({square, low, 1}, low, packed_.data(), low, columns, next, columns, nullptr, false);
+  }
   std::swap(x_, next_);
 }
 

@@ -38,8 +38,8 @@ class Orthogonal {
               float* weights, float* momentum, float* average);
 
  private:
-  // x becomes a x + b x x^T x + c x x^T x x^T x.
-  void improve(const float* abc, int low, int high);
+  // x, which lies as the block does, becomes a x + b x x^T x + c x x^T x x^T x.
+  void improve(const float* abc, const Block& block);
 
   const TrainKernels& kernels_;
   const Products& products_;

@@ -210,4 +210,21 @@ static void train_update(const Adam& adam, int64_t count, const float* gradient,
   for (int64_t i = even; i < count; i++) update_some<float>(adam, gradient + i, weights + i, mean + i, square + i, average + i);
 }
 
+static void train_look_ahead(const float* gradient, int64_t count, float scale, float fresh, float* momentum, float* ahead) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    Floats g = load(gradient + i) * scale, m = load(momentum + i);
+    m += (g - m) * fresh;
+    store(momentum + i, m);
+    store(ahead + i, m + (g - m) * fresh);
+  }
+}
+
+static void train_step(const float* x, int64_t count, float step, float kept, float keep, float* weights, float* average) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    Floats w = load(weights + i) * kept - load(x + i) * step;
+    store(weights + i, w);
+    store(average + i, load(average + i) * keep + w * (1 - keep));
+  }
+}
+
 }  // namespace DRAGOMAN_KERNELS

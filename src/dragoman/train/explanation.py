@@ -36,7 +36,8 @@ def explain(config: Config, workers: int, length: str = "") -> list[str]:
     ]
     if workers > 1:
         sent = f"{sent_bytes(config, workers) / MB:,.1f} MB sent by each an update"
-        lines.append(f"workers: {workers}; {sent}{_at(config, workers)}")
+        together = "" if config.train.sharded else "; nothing if the kernels train on one machine"
+        lines.append(f"workers: {workers}; {sent}{_at(config, workers)}{together}")
     return lines
 
 

@@ -2,7 +2,7 @@
 
 import ctypes
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -59,8 +59,13 @@ class Packed:
         config: ModelConfig,
         train: TrainConfig,
         longest: int,
+        memory: Callable[[int], Tensor] = torch.zeros,
     ) -> None:
-        """``longest``: tokens of the longest side of a pair, EOS included.
+        """See above.
+
+        Args:
+            longest: tokens of the longest side of a pair, EOS included.
+            memory: of which the gradient is made; zeros, as many as asked for.
 
         Raises:
             EngineError: there is no library, or it cannot train a model of these sizes.
@@ -71,7 +76,7 @@ class Packed:
         self.model, self.average, self.optimizer, self.train = model, average, optimizer, train
         self.parameters = list(_in_order(model))
         self.averages = list(_in_order(average))  # type: ignore[arg-type]
-        self.gradient = _flat_gradient(model)
+        self.gradient = _flat_gradient(model, memory)
         self._is_training = model.training
         self._settings = _Settings(optimizer, self.parameters)
         self._kept = _Network(model, config, train, self.parameters, longest)
@@ -250,10 +255,10 @@ def _pointers(tensors: Sequence[Tensor | None]) -> np.ndarray:
     return np.array([0 if tensor is None else tensor.data_ptr() for tensor in tensors], np.uint64)
 
 
-def _flat_gradient(model: nn.Module) -> Tensor:
+def _flat_gradient(model: nn.Module, memory: Callable[[int], Tensor]) -> Tensor:
     """All gradients in one piece of memory, each parameter's ``grad`` a view of its part."""
     parameters = list(model.parameters())
-    flat = torch.zeros(sum(-(-parameter.numel() // BLOCK) * BLOCK for parameter in parameters))
+    flat = memory(sum(-(-parameter.numel() // BLOCK) * BLOCK for parameter in parameters))
     start = 0
     for parameter in parameters:
         parameter.grad = flat[start : start + parameter.numel()].view_as(parameter)

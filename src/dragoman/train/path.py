@@ -11,6 +11,7 @@ from dragoman.config import Config
 from dragoman.data.batch import Batch
 from dragoman.errors import EngineError, TrainingError
 from dragoman.train import optimizer
+from dragoman.train.blackboard import Blackboard, hang
 from dragoman.train.packed import Packed
 from dragoman.train.placement import device_of
 from dragoman.train.prepare import longest_side
@@ -80,8 +81,8 @@ class PlainPath:
         """See :class:`Path`; the sum is clipped."""
         if self.workers.count == 1:
             return own
-        combined, share = _add_up(self.workers, own)
-        _sum_gradients(self.training.model, share, self.workers)
+        combined, shares = _add_up(self.workers, own)
+        _sum_gradients(self.training.model, shares[self.workers.rank], self.workers)
         return _with_norm(combined, clip(self.training.model, self.config.clip_norm))
 
     def update(self, gradient: Gradient, rate: float, step: int) -> None:
@@ -128,9 +129,16 @@ class FusedPath:
     def __init__(self, training: Training, config: Config, workers: Workers = ALONE) -> None:
         self.config = config.train
         self.workers = workers
+        self.board: Blackboard | None = None
         self.packed = Packed(
-            training.model, training.average, training.optimizer, config.model, config.train, longest_side(config) + 1
+            *(training.model, training.average, training.optimizer, config.model, config.train),
+            *(longest_side(config) + 1, self._memory),
         )
+
+    def _memory(self, size: int) -> Tensor:
+        """Of the gradient: seen by all workers, where that can be."""
+        self.board = hang(self.workers, size)
+        return torch.zeros(size) if self.board is None else self.board.own
 
     def gradient(self, batches: Sequence[Batch], seed: int) -> Gradient:
         """See :class:`Path`."""
@@ -143,9 +151,13 @@ class FusedPath:
         """See :class:`Path`; the kernels' gradients lie in one piece of memory."""
         if self.workers.count == 1:
             return own
-        combined, share = _add_up(self.workers, own)
-        self.packed.gradient.mul_(share) if share else self.packed.gradient.zero_()
-        self.workers.sum(self.packed.gradient)
+        combined, shares = _add_up(self.workers, own)
+        if self.board is None:
+            share = shares[self.workers.rank]
+            self.packed.gradient.mul_(share) if share else self.packed.gradient.zero_()
+            self.workers.sum(self.packed.gradient)
+        else:
+            self.board.add_up(shares)
         return _with_norm(combined, self.packed.norm())
 
     def update(self, gradient: Gradient, rate: float, step: int) -> None:
@@ -178,15 +190,15 @@ def choose(training: Training, config: Config, tell: Callable[[str], None], work
         return PlainPath(training, config, workers)
 
 
-def _add_up(workers: Workers, own: Fitted) -> tuple[Fitted, float]:
-    """What all workers have looked at, with the mean loss of it, and this worker's share of the target tokens."""
+def _add_up(workers: Workers, own: Fitted) -> tuple[Fitted, list[float]]:
+    """What all workers have looked at, with the mean loss of it, and the share of the target tokens that each has."""
     mine = own.gradient
     weighted = mine.loss * mine.tgt_tokens if mine.tgt_tokens else 0.0
     rows = workers.gather([weighted, mine.tgt_tokens, mine.tokens, own.batches, own.lost, own.failed])
     loss, tgt_tokens, tokens, batches, lost, failed = (sum(column) for column in zip(*rows, strict=True))
     total = max(tgt_tokens, 1.0)
     gradient = Gradient(loss / total, int(tgt_tokens), int(tokens), mine.norm)
-    return Fitted(gradient, int(batches), int(lost), int(failed)), mine.tgt_tokens / total
+    return Fitted(gradient, int(batches), int(lost), int(failed)), [row[1] / total for row in rows]
 
 
 def _with_norm(fitted: Fitted, norm: float) -> Fitted:

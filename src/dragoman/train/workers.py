@@ -41,6 +41,8 @@ class Workers:
     "Where they leave notes for each other."
     patient: distributed.ProcessGroup | None = None
     "All of them, with the patience of :data:`LONG`."
+    are_together: bool = False
+    "Whether they are several, and all of them on this machine."
 
     @property
     def is_first(self) -> bool:
@@ -60,16 +62,18 @@ class Workers:
     def gather(self, numbers: Sequence[float], patiently: bool = False) -> list[list[float]]:
         """The ``numbers`` of every worker, in the order of their ranks.
 
+        None returns before all have given theirs.
+
         Args:
             patiently: some may come from long work.
         """
         if self.count == 1:
             return [list(numbers)]
-        own = torch.tensor(numbers, dtype=torch.float64)
+        own = torch.tensor([*numbers, 0.0], dtype=torch.float64)  # something, so that they wait for each other
         every = [torch.empty_like(own) for _ in range(self.count)]
         with self.explained():
             distributed.all_gather(every, own, self.patient if patiently else None)
-        return [each.tolist() for each in every]
+        return [each.tolist()[:-1] for each in every]
 
     def share(self, value: Any, patiently: bool = False) -> Any:
         """The ``value`` of the first worker, which must be JSON; that of the others is not looked at.
@@ -114,8 +118,9 @@ class Workers:
 def joined() -> Iterator[Workers]:
     """Join the processes that torchrun has started beside this one; without it, be alone.
 
-    Whoever starts them sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun does. An error that
-    ends all is told by one of them; in the others it has no message.
+    Whoever starts them sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun does. If
+    LOCAL_WORLD_SIZE says so, they are all on this machine. An error that ends all is told by one of them; in the others
+    it has no message.
 
     Raises:
         ConfigError: these variables are incomplete.
@@ -156,4 +161,5 @@ def _join() -> Workers:
     )
     patient = distributed.new_group(timeout=LONG, backend="gloo")
     store.set_timeout(timedelta(seconds=10))
-    return Workers(rank, count, local_rank, store, patient)
+    are_together = os.environ.get("LOCAL_WORLD_SIZE") == str(count)
+    return Workers(rank, count, local_rank, store, patient, are_together)

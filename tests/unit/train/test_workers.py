@@ -138,8 +138,25 @@ def test_many_learn_what_one_does(folder: Path, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NATIVE if name != "one"])
 def test_many_with_kernels(folder: Path, name: str) -> None:
     check_same(folder, f"native-{name}", "native-one", 1e-5)
-    assert found(folder, f"native-{name}")[0]["path"] == "FusedPath"
+    for result in found(folder, f"native-{name}"):
+        assert (result["path"], result["board"]) == ("FusedPath", "Blackboard")
     assert len(prints(found(folder, f"native-{name}"))) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.goal("A10")
+def test_on_two_machines_with_kernels(folder: Path) -> None:
+    check_same(folder, "native-apart", "native-one", 1e-5)
+    results = found(folder, "native-apart")
+    assert [result["board"] for result in results] == ["NoneType"] * 2
+    assert len(prints(results)) == 1
+
+
+@pytest.mark.slow
+def test_memory_that_they_share(folder: Path) -> None:
+    """Every row gets the sum; no file is left; where one of them cannot have it, none has."""
+    results = found(folder, "memory")
+    assert results == [{"right": True, "left": [], "without": [True, True], "again": True}] * 3
 
 
 @pytest.mark.slow
