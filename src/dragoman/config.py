@@ -141,7 +141,7 @@ class TrainConfig(Section, frozen=True):
     backend: Literal["auto", "native", "torch"] = "auto"
     "Who computes the updates: the CPU kernels, or PyTorch's operations; auto takes the kernels where it can."
     compile: bool = False
-    "Compile the layers of PyTorch's way (torch.compile), for GPUs: a minute at the start; no kernels then on CPUs."
+    "Compile the layers of PyTorch's way (torch.compile), for GPUs: slow to start; no kernels then on CPUs."
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     "What factors of matrix products are rounded to, the rest stays float32; auto: bfloat16 where that is fast."
     max_bad_steps: Annotated[int, Meta(ge=1, le=1000)] = 10

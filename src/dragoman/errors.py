@@ -58,3 +58,12 @@ class EngineError(DragomanError):
 
 class RequestError(DragomanError):
     """A translation, scoring or sampling request that cannot be honoured."""
+
+
+SHORTAGE = "allocate memory", "out of memory", "failed to map segment"
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether memory is what is lacking; PyTorch, the engine and a library that is loaded late say so in words only."""
+    said = str(error) if isinstance(error, RuntimeError | EngineError | ImportError) else ""
+    return isinstance(error, MemoryError) or any(words in said for words in SHORTAGE)

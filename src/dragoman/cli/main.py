@@ -21,7 +21,7 @@ from dragoman.cli.score import score
 from dragoman.cli.train import train
 from dragoman.cli.translate import translate
 from dragoman.cli.watch import watch
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, is_shortage
 
 BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 
@@ -85,10 +85,8 @@ def run() -> None:
         _leave(f"{error.filename or 'input or output'}: {error.strerror or error}", BAD_INPUT)
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not any(
-            said in str(error) for said in ("allocate memory", "out of memory")
-        ):
+    except Exception as error:
+        if not is_shortage(error):
             raise
         _leave("out of memory; lower data.batch_tokens or choose a smaller model.preset", BAD_INPUT)
 

@@ -6,5 +6,6 @@ Does not know: the command line, servers, terminals (whoever watches is told thr
 Read in this order: ``clock``, ``duration``, ``presets``, ``schedule``, ``step``, ``orthogonal``, ``optimizer``,
 ``validation``, ``watcher``, ``journal``, ``board``, ``trend``, ``state``, ``saving``, ``start``, ``prepare``,
 ``memory``, ``workers``, ``blackboard``, ``placement``, ``shortage``, ``packed``, ``path``, ``length``, ``costs``,
-``budget``, ``recovery``, ``loop``, ``curve``, ``finish``; ``estimate`` and ``explanation`` stand apart.
+``budget``, ``recovery``, ``pace``, ``signals``, ``loop``, ``curve``, ``finish``; ``estimate`` and ``explanation`` stand
+apart.
 """

@@ -1,20 +1,17 @@
 """The training loop: update, look, keep - until the steps are done, nothing gets better, or somebody stops it."""
 
 import math
-import signal
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from types import FrameType
 from typing import Any
 
 import torch
 
 from dragoman.data.batch import Batch
-from dragoman.errors import FolderError, TrainingError
+from dragoman.errors import FolderError, TrainingError, is_shortage
 from dragoman.model.build import named_weights
 from dragoman.model.families import EncoderDecoder
 from dragoman.store import checkpoint
@@ -23,18 +20,23 @@ from dragoman.train.board import Board
 from dragoman.train.clock import Clock
 from dragoman.train.journal import Journal
 from dragoman.train.memory import keep_freed_memory
+from dragoman.train.pace import Pace
 from dragoman.train.path import ALONE, choose
 from dragoman.train.placement import place, whole
 from dragoman.train.prepare import Prepared, longest_side
 from dragoman.train.saving import Attempts
 from dragoman.train.schedule import learning_rate
-from dragoman.train.shortage import Fitted, HalfMade, Room, is_shortage
+from dragoman.train.shortage import Fitted, HalfMade, Room
+from dragoman.train.signals import caught
 from dragoman.train.state import Counters, Training, begin, contents, read_counters, restore
 from dragoman.train.step import Gradient, Place
 from dragoman.train.watcher import Progress, Validation, Watcher
 from dragoman.train.workers import Workers
 
 OUT_OF_TIME = "the budget is over"
+
+READINGS, PAUSE = 20, 1.0
+"""How often a batch that finds no memory is read again, and the seconds in between."""
 
 SEEDS_APART = 0x9E3779B1
 """Between the seeds of dropout of two workers."""
@@ -82,7 +84,7 @@ class Loop:
     def run(self, stop: Callable[[], int]) -> Outcome:
         """Train until done, or until ``stop`` answers in any worker with a signal's number; then save and return."""
         begun = self.training.counters
-        batches = self.prepared.reader().read(begun.place, self.workers.rank, self.workers.count)
+        batches = self._read(begun.place)
         while not (why := self._end()):
             group = list(islice(batches, self.config.accumulate))
             self._update([batch for batch, _ in group], group[-1][1])
@@ -149,6 +151,24 @@ class Loop:
             f"a model of {self.parameters:,} parameters ({self.parameters * 4 / 1e6:,.1f} MB):"
             f" {layers} of width {model.d_model}, {vocab:,} pieces"
         )
+
+    def _read(self, place: Place) -> Iterator[tuple[Batch, Place]]:
+        """Batches from ``place`` on; one for which there is no memory yet is read again."""
+        failures = 0
+        while True:
+            try:
+                for batch, after in self.prepared.reader().read(place, self.workers.rank, self.workers.count):
+                    yield batch, after
+                    place, failures = after, 0
+            except Exception as error:
+                if not is_shortage(error) or failures == READINGS:
+                    raise
+            failures += 1
+            step = self.training.counters.step + 1
+            self._note("out of memory", {"step": step, "what": "reading"})
+            if failures == 1:
+                self.watcher.message(f"update {step:,}: out of memory while pairs are read; trying again")
+            time.sleep(PAUSE)
 
     def _update(self, batches: list[Batch], place: Place) -> None:
         counters = self.training.counters
@@ -420,29 +440,6 @@ def _checksum(training: Training) -> int:
     return seen
 
 
-class Pace:
-    """Loss and speed of the last updates, as running means."""
-
-    def __init__(self) -> None:
-        self.loss = 0.0
-        self.seconds = 0.0
-        self.tokens = 0.0
-        self._count = 0
-
-    def add(self, loss: float, tokens: int, seconds: float) -> None:
-        """Note one update."""
-        self._count += 1
-        weight = max(1.0 / self._count, 0.02)
-        self.loss += weight * (loss - self.loss)
-        self.seconds += weight * (seconds - self.seconds)
-        self.tokens += weight * (tokens - self.tokens)
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Real source and target tokens."""
-        return self.tokens / self.seconds if self.seconds else 0.0
-
-
 def run(prepared: Prepared, watcher: Watcher, clock: Clock | None = None, workers: Workers = ALONE) -> Outcome:
     """Train in ``prepared.folder`` from its newest checkpoint, or from the beginning.
 
@@ -462,23 +459,5 @@ def run(prepared: Prepared, watcher: Watcher, clock: Clock | None = None, worker
     if prepared.config.train.threads:
         torch.set_num_threads(prepared.config.train.threads)
     keep_freed_memory()
-    with _signals() as stop:
+    with caught() as stop:
         return Loop(prepared, watcher, clock, workers).run(stop)
-
-
-@contextmanager
-def _signals() -> Iterator[Callable[[], int]]:
-    received: list[int] = []
-    wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    watched = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
-
-    def note(number: int, _: FrameType | None) -> None:
-        received.append(number)
-        signal.signal(number, signal.SIG_DFL)
-
-    before = {number: signal.signal(number, note) for number in watched}
-    try:
-        yield lambda: received[0] if received else 0
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

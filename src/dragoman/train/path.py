@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 from dragoman.config import Config
 from dragoman.data.batch import Batch
-from dragoman.errors import EngineError, TrainingError
+from dragoman.errors import EngineError, TrainingError, is_shortage
 from dragoman.train import optimizer
 from dragoman.train.blackboard import Blackboard, hang
 from dragoman.train.packed import Packed
 from dragoman.train.placement import device_of
 from dragoman.train.prepare import longest_side
-from dragoman.train.shortage import Fitted, HalfMade, is_shortage
+from dragoman.train.shortage import Fitted, HalfMade
 from dragoman.train.state import Training
 from dragoman.train.step import Gradient, backpropagate, clip
 from dragoman.train.workers import Workers
@@ -46,8 +46,8 @@ class Path(Protocol):
         """Move the weights by the optimizer, then their running average; ``step`` counts updates from 1.
 
         Raises:
-            MemoryError, RuntimeError: there is not enough memory (see :func:`is_shortage`); nothing has moved, except
-                where it is a :class:`HalfMade`.
+            MemoryError, RuntimeError: there is not enough memory (see :func:`dragoman.errors.is_shortage`); nothing has
+                moved, except where it is a :class:`HalfMade`.
         """
         ...
 

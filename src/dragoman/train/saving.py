@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from dragoman.errors import FolderError
-from dragoman.train.shortage import is_shortage
+from dragoman.errors import FolderError, is_shortage
 
 MOST_FAILURES = 20
 """Failures in a row after which a training stops: with so much at stake nobody seems to look."""

@@ -1,17 +1,15 @@
-"""Too little memory: batches are cut in halves until they fit, and what failed is told from what is wrong."""
+"""Too little memory: batches are cut in halves until they fit."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dragoman.data.batch import Batch
-from dragoman.errors import EngineError
+from dragoman.errors import is_shortage
 from dragoman.train.step import Gradient
 
 PATIENCE = 200
 """Gradients that fit, after which batches twice as large are tried again: what took the memory may be gone."""
-
-WORDS = "allocate memory", "out of memory", "failed to map segment"
 
 
 class HalfMade(MemoryError):
@@ -70,12 +68,6 @@ class Room:
         self._fitted += 1
         if self._fitted % PATIENCE == 0:
             self._limit *= 2
-
-
-def is_shortage(error: Exception) -> bool:
-    """Whether memory is what is lacking; PyTorch, the engine and a library that is loaded late say so in words only."""
-    said = str(error) if isinstance(error, RuntimeError | EngineError | ImportError) else ""
-    return isinstance(error, MemoryError) or any(words in said for words in WORDS)
 
 
 def _size(batch: Batch) -> int:

@@ -16,13 +16,12 @@ from dragoman.engine.native_loading import to_backend
 from dragoman.engine.packing import pack
 from dragoman.engine.torch_backend import TorchBackend
 from dragoman.engine.translator import Translator
-from dragoman.errors import EngineError
+from dragoman.errors import EngineError, is_shortage
 from dragoman.evaluate.metrics import corpus_scores
 from dragoman.loss import token_loss
 from dragoman.model.build import named_weights
 from dragoman.model.families import EncoderDecoder
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.train.shortage import is_shortage
 
 BATCH, BATCH_TOKENS = 64, 4096
 """Most pairs, and most padded target pieces, that are looked at together."""

@@ -1,4 +1,4 @@
-"""Too little memory: for a batch, an update, a validation, a save."""
+"""Too little memory: for reading, a batch, an update, a validation, a save."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from dragoman.data.batch import Batch, collate
 from dragoman.engine.translator import Translator
 from dragoman.errors import EngineError, FolderError, TrainingError
 from dragoman.store import checkpoint, tensors
-from dragoman.train import journal, loop, optimizer, shortage, validation
+from dragoman.train import journal, loop, optimizer, shortage, step, validation
 from dragoman.train.loop import Loop
 from dragoman.train.packed import Packed
 from dragoman.train.prepare import Prepared
@@ -318,6 +318,34 @@ LATE = [
     EngineError("the CPU engine cannot go on: out of memory"),
     ImportError("etree.so: failed to map segment from shared object"),
 ]
+
+
+@BOTH
+def test_a_batch_is_read_again(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same weights in the end as if there had been memory."""
+    monkeypatch.setattr(loop, "PAUSE", 0.0)
+    undisturbed = Loop(short(tmp_path / "one"), Silent())
+    undisturbed.run(lambda: 0)
+    prepared, watcher = short(tmp_path / "other"), Silent()
+    disturbed = Loop(prepared, watcher)
+    with monkeypatch.context() as patch:
+        patch.setattr(step, "collate", failing(step.collate, error, [1, 2, 6]))
+        disturbed.run(lambda: 0)
+    assert_equal(state(disturbed.training), state(undisturbed.training))
+    assert [what for _, what in shortages(prepared)] == ["reading"] * 3
+    said = [text for text in watcher.messages if "out of memory" in text]
+    assert [text.partition(" ")[2].partition(": ")[2] for text in said] == [
+        "out of memory while pairs are read; trying again"
+    ] * 2
+
+
+def test_a_batch_that_never_finds_memory_ends_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = short(tmp_path)
+    monkeypatch.setattr(loop, "PAUSE", 0.0)
+    monkeypatch.setattr(step, "collate", failing(step.collate, MemoryError(), range(1, 1000)))
+    with pytest.raises(MemoryError):
+        Loop(prepared, Silent()).run(lambda: 0)
+    assert len(shortages(prepared)) == loop.READINGS
 
 
 @pytest.mark.parametrize("error", [*ERRORS, *LATE])
