@@ -8,7 +8,7 @@ not. What a careful user of transformers would do for 29,000 captions: a shared 
 float32. The learning rate warms up and then falls with a half cosine of what is spent, so that it ends with the
 budget, or with the inverse square root of the updates. No time goes into validation; beam 5 translates with the last
 weights. What so many updates learn does not depend on the machine: `--updates` has the budget in these, for a training
-on a machine that is not quiet.
+on a machine that is not quiet; with `--keep` the state is kept every 1,000 of them, and the same command goes on there.
 
 Needs torch, transformers and tokenizers, and nothing of dragoman. Any file may be gzipped. Prints one JSON line.
 """
@@ -23,6 +23,7 @@ import json  # noqa: E402
 import math  # noqa: E402
 import random  # noqa: E402
 from collections.abc import Iterator, Sequence  # noqa: E402
+from itertools import islice  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -37,6 +38,8 @@ WARMING = 0.1
 
 POOL = 50
 """Batches whose pairs are sorted by length together."""
+
+KEPT_EVERY = 1000
 
 Ids = list[list[int]]
 
@@ -107,8 +110,11 @@ def train(model: Any, sources: Ids, targets: Ids, options: argparse.Namespace) -
     """
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), options.learning_rate, (0.9, 0.98), 1e-9, fused=True)
-    updates, tokens, mean = 0, 0, 0.0
-    for places in batches(sources, targets, options.pairs, random.Random(options.seed)):
+    updates, tokens, mean = restore(model, optimizer, options.keep)
+    stream = batches(sources, targets, options.pairs, random.Random(options.seed))
+    for places in islice(stream, updates, None):
+        if options.keep and updates % KEPT_EVERY == 0:
+            keep(model, optimizer, options.keep, (updates, tokens, mean))
         spent = share_spent(updates, options)
         if spent >= 1:
             break
@@ -133,6 +139,26 @@ def train(model: Any, sources: Ids, targets: Ids, options: argparse.Namespace) -
         optimizer.step()
         tokens += int((source != PAD).sum()) + int((said != PAD).sum())
         mean += max(1 / updates, 0.02) * (loss.item() - mean)
+    return updates, tokens, mean
+
+
+def keep(model: Any, optimizer: torch.optim.Optimizer, path: Path, counts: tuple[int, int, float]) -> None:
+    """Write all that a training needs to go on."""
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "counts": counts}
+    unfinished = path.with_name(f"{path.name}.new")
+    torch.save({**state, "draws": torch.get_rng_state()}, unfinished)
+    unfinished.rename(path)
+
+
+def restore(model: Any, optimizer: torch.optim.Optimizer, path: Path | None) -> tuple[int, int, float]:
+    """Go on from what was kept: updates, tokens and mean loss; nothing if there is no such file."""
+    if path is None or not path.exists():
+        return 0, 0, 0.0
+    state = torch.load(path, weights_only=True)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    torch.set_rng_state(state["draws"])
+    updates, tokens, mean = state["counts"]
     return updates, tokens, mean
 
 
@@ -168,6 +194,7 @@ def parse() -> argparse.Namespace:
     budget = parser.add_mutually_exclusive_group(required=True)
     budget.add_argument("--minutes", type=float)
     budget.add_argument("--updates", type=int)
+    parser.add_argument("--keep", type=Path, help="the state of a training by --updates, to go on from")
     parser.add_argument("--test", type=Path, required=True, help="sentences to translate in the end")
     parser.add_argument("--output", type=Path, required=True, help="their translations")
     parser.add_argument("--threads", type=int, default=2)
@@ -186,6 +213,8 @@ def parse() -> argparse.Namespace:
     options = parser.parse_args()
     if (options.minutes or options.updates or 0) <= 0:
         parser.error("the budget must be more than nothing; give --minutes or --updates above 0")
+    if options.keep and options.minutes:
+        parser.error("--keep needs --updates: the minutes of a process that ended are not known")
     return options
 
 
