@@ -134,8 +134,8 @@ def talk(workers: Any) -> Result:
     }
 
 
-def share_memory(workers: Any) -> Result:
-    """What is added up in common memory, and when one of them cannot have it."""
+def share_memory(workers: Any, workers_file: str) -> Result:
+    """What is added up in common memory, and when one of them cannot have it, or finds another file in its place."""
     import mmap
 
     import torch
@@ -152,19 +152,22 @@ def share_memory(workers: Any) -> Result:
     workers.gather([])
     board.add_up(shares)
     is_right = all(torch.equal(row, torch.arange(size) * 1.25) for row in board.rows)
-    opened = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if name != "3"]
-    create, see = blackboard.os.memfd_create, mmap.mmap
-    blackboard.os.memfd_create = _refuse
+    board = None
+    opened = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
+    create, see = os.memfd_create, mmap.mmap
+    os.memfd_create = _refuse  # type: ignore[assignment]
     without = blackboard.hang(workers, size)
-    blackboard.os.memfd_create = create
+    os.memfd_create = lambda _: os.open(workers_file, os.O_RDWR | os.O_CREAT)
+    elsewhere = blackboard.hang(workers, size)
+    os.memfd_create = create
     if workers.rank == 1:
-        blackboard.mmap.mmap = _refuse
+        mmap.mmap = _refuse  # type: ignore[assignment, misc]
     without_one = blackboard.hang(workers, size)
-    blackboard.mmap.mmap = see
+    mmap.mmap = see  # type: ignore[misc]
     return {
         "right": is_right,
         "left": [name for name in opened if "memfd" in name],
-        "without": [without is None, without_one is None],
+        "without": [without is None, elsewhere is None, without_one is None],
         "again": blackboard.hang(workers, size) is not None,
     }
 
@@ -234,7 +237,7 @@ def main(folder: Path) -> None:
         shares, kernels = SHARES[name], {"train": {**native["train"], "optimizer": "muon"}}
         together(folder, f"muon-native-{name}", len(shares), updates, kernels, shares, False)
     together(folder, "native-apart", 2, updates, native, SHARES["two"], False, machines=2)
-    together(folder, "memory", 3, share_memory)
+    together(folder, "memory", 3, share_memory, str(folder / "other"))
     together(folder, "muon-sharded", 3, updates, {"train": {**muon, "sharded": True}}, [2, 2, 2], True)
     together(folder, "talk", 3, talk)
     for how in ("killed", "error"):

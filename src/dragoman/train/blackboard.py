@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -65,11 +66,11 @@ def hang(workers: Workers, size: int) -> Blackboard | None:
     """
     if not workers.are_together:
         return None
-    length = _stride(size) * workers.count
-    descriptor = _create(length) if workers.is_first else -1
+    length, name = _stride(size) * workers.count, f"dragoman-{secrets.token_hex(8)}"
+    descriptor = _create(name, length) if workers.is_first else -1
     memory = None
     with suppress(OSError, ValueError):
-        memory = _see(workers.share([os.getpid(), descriptor]), length)
+        memory = _see(workers.share((os.getpid(), descriptor, name)), length)
     all_see = all(sees for [sees] in workers.gather([memory is not None]))
     if descriptor >= 0:
         os.close(descriptor)  # the memory stays as long as anybody sees it
@@ -80,10 +81,10 @@ def _stride(size: int) -> int:
     return -(-size * 4 // PAGE) * PAGE
 
 
-def _create(length: int) -> int:
-    """A file without a name in no file system, as long as that; -1 if there is no room or no such file here."""
+def _create(name: str, length: int) -> int:
+    """A file in no file system, as long as that; -1 if there is no room or no such file here."""
     with suppress(OSError, AttributeError):
-        descriptor = os.memfd_create("dragoman")
+        descriptor = os.memfd_create(name)
         try:
             os.posix_fallocate(descriptor, 0, length)
         except OSError:
@@ -93,16 +94,17 @@ def _create(length: int) -> int:
     return -1
 
 
-def _see(place: Sequence[int], length: int) -> mmap.mmap | None:
-    """The file that a process has open.
+def _see(place: tuple[int, int, str], length: int) -> mmap.mmap | None:
+    """The file that a process has open, if it is that file: whoever started the workers may have been wrong.
 
     Raises:
         OSError, ValueError: it may not be looked at.
     """
-    process, number = place
-    if number < 0:
+    process, number, name = place
+    path = f"/proc/{process}/fd/{number}"
+    if number < 0 or name not in os.readlink(path):
         return None
-    descriptor = os.open(f"/proc/{process}/fd/{number}", os.O_RDWR)
+    descriptor = os.open(path, os.O_RDWR)
     try:
         return mmap.mmap(descriptor, length)
     finally:
