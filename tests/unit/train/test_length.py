@@ -32,6 +32,13 @@ def test_the_proportions_of_the_presets(steps: int, warmup: int, validate: int, 
     assert lay_out(steps, preset) == {"train": wanted}
 
 
+def test_muon_s_matrices_decay_in_short_trainings() -> None:
+    muon, adam = (TrainConfig(optimizer=name, steps=1000) for name in ("muon", "adam"))  # type: ignore[arg-type]
+    assert lay_out(499, muon)["train"]["weight_decay"] == 0.1
+    assert "weight_decay" not in lay_out(500, muon)["train"]
+    assert "weight_decay" not in lay_out(1, adam)["train"]
+
+
 @pytest.mark.parametrize(("tokens", "said"), [(3.2, "3"), (87.0, "87"), (934.0, "930"), (12_345.0, "12,000")])
 def test_tokens_in_two_digits(tokens: float, said: str) -> None:
     assert spell_tokens(tokens) == said
