@@ -11,9 +11,10 @@ from dragoman.train.prepare import Prepared
 from dragoman.train.presets import CorpusSize, for_corpus
 from dragoman.train.watcher import Watcher
 
-SHORT, DECAY = 0.5, 0.1
-"""Muon's matrices decay by the second where fewer updates are made than that share of the usual ones: they stay small,
-so that updates turn them further. On Multi30k that is one to two BLEU after six epochs, none after 38 (docs/log.md)."""
+SHORT, DECAY = 0.25, 0.1
+"""Muon's matrices decay by the second where no more updates are made than that share of the usual ones: they stay
+small, so that updates turn them further. That is one to two BLEU after six epochs of Multi30k and none after 13 or 38,
+0.8 after two epochs of tatoeba, where eight are usual (docs/log.md)."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Epochs:
 
 def lay_out(steps: int, train: TrainConfig) -> Layer:
     """The settings of a training of ``steps`` updates, in the proportions of the preset that ``train`` has."""
-    is_short = train.optimizer == "muon" and steps < SHORT * train.steps
+    is_short = train.optimizer == "muon" and steps <= SHORT * train.steps
     return {
         "train": {
             "steps": steps,

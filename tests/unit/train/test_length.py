@@ -34,8 +34,8 @@ def test_the_proportions_of_the_presets(steps: int, warmup: int, validate: int, 
 
 def test_muon_s_matrices_decay_in_short_trainings() -> None:
     muon, adam = (TrainConfig(optimizer=name, steps=1000) for name in ("muon", "adam"))  # type: ignore[arg-type]
-    assert lay_out(499, muon)["train"]["weight_decay"] == 0.1
-    assert "weight_decay" not in lay_out(500, muon)["train"]
+    assert lay_out(250, muon)["train"]["weight_decay"] == 0.1
+    assert "weight_decay" not in lay_out(251, muon)["train"]
     assert "weight_decay" not in lay_out(1, adam)["train"]
 
 
