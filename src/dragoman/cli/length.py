@@ -38,6 +38,8 @@ class Wish:
             raise ConfigError(f"{' and '.join(given)} contradict each other; give one of {', '.join(DECIDED)}")
         if self.epochs is not None and not 0 < self.epochs <= 1e6:
             raise ConfigError(f"--epochs {self.epochs}: expected a number above 0, such as 3 or 0.5")
+        if self.steps is not None and self.steps < 1:
+            raise ConfigError(f"train.steps={self.steps}: expected a whole number >= 1")
         if self.budget is not None:
             duration.read(self.budget)
         decided = DECIDED[given[0]] if given else ()

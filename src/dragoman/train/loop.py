@@ -153,7 +153,7 @@ class Loop:
         )
 
     def _read(self, place: Place) -> Iterator[tuple[Batch, Place]]:
-        """Batches from ``place`` on; one for which there is no memory yet is read again."""
+        """Batches from ``place`` on; one for which there is no memory yet is read again, :data:`READINGS` times."""
         failures = 0
         while True:
             try:
