@@ -91,13 +91,48 @@ def test_a_best_model_that_cannot_be_kept_is_not_called_the_best(
 
 
 @pytest.mark.goal("A4")
+def test_a_last_save_is_tried_again(
+    tmp_path: Path,
+    failing: Any,
+    on_disk: Any,
+    repair: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    undisturbed: dict[str, bytes],
+) -> None:
+    """There is no next interval; what another process has written may be gone a second later."""
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            repair()
+
+    monkeypatch.setattr(saving.time, "sleep", wait)
+    prepared = fresh(tmp_path / "x")
+    story = Story(events={11: lambda: on_disk(failing(1, errno.ENOSPC, True))})
+    assert Loop(prepared, story).run(lambda: 0).counters.step == 12
+    assert waits == [saving.PAUSE] * 3
+    assert end(prepared) == undisturbed
+    told = [text for text in story.messages if "saved" in text]
+    assert len(told) == 2
+    assert told[0].startswith("warning: checkpoint of update 12 not saved; trying again: ")
+    assert told[1] == "update 12: checkpoint saved again"
+
+
+@pytest.mark.goal("A4")
 def test_a_last_save_that_fails_is_an_error(
-    tmp_path: Path, failing: Any, on_disk: Any, repair: Any, undisturbed: dict[str, bytes]
+    tmp_path: Path,
+    failing: Any,
+    on_disk: Any,
+    repair: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    undisturbed: dict[str, bytes],
 ) -> None:
     """What was saved before is intact, and the same command ends the training."""
+    monkeypatch.setattr(saving, "PAUSE", 0.0)
     prepared = fresh(tmp_path / "x")
     story = Story(events={5: lambda: on_disk(failing(1, errno.ENOSPC, True))})
-    with pytest.raises(FolderError, match=r"update 12: .* could not be saved \(\d times in a row\): .*disk is full"):
+    with pytest.raises(FolderError, match=r"update 12: .* could not be saved \(20 times in a row\): .*disk is full"):
         Loop(prepared, story).run(lambda: 0)
     repair()
     assert newest(prepared).step == 4
@@ -105,10 +140,13 @@ def test_a_last_save_that_fails_is_an_error(
     assert end(prepared) == undisturbed
 
 
-def test_a_save_at_a_signal_is_a_last_one(tmp_path: Path, failing: Any, on_disk: Any, repair: Any) -> None:
+def test_a_save_at_a_signal_is_a_last_one(
+    tmp_path: Path, failing: Any, on_disk: Any, repair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saving, "PAUSE", 0.0)
     prepared = fresh(tmp_path / "x")
     story = Story(events={3: lambda: on_disk(failing(1, errno.EROFS, True))})
-    with pytest.raises(FolderError, match="update 3: checkpoint could not be saved: "):
+    with pytest.raises(FolderError, match=r"update 3: checkpoint could not be saved \(20 times in a row\): "):
         Loop(prepared, story).run(lambda: signal.SIGTERM if len(story.steps) == 3 else 0)
     repair()
     assert newest(prepared).step == 2

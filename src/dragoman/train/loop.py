@@ -453,7 +453,7 @@ def run(prepared: Prepared, watcher: Watcher, clock: Clock | None = None, worker
     Raises:
         TrainingError: loss or gradient stay not finite, or the loss explodes, after several steps back too; or a
             worker is gone.
-        FolderError: the last checkpoint, or too many in a row, could not be written (what was saved before is intact),
+        FolderError: checkpoints could not be written too many times in a row (what was saved before is intact),
             or none is sound.
     """
     if prepared.config.train.threads:

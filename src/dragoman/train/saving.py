@@ -1,5 +1,6 @@
 """Saves that fail for a while: a full disk, a lost network folder or lack of memory must not end a training of days."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,9 @@ from dragoman.errors import FolderError, is_shortage
 
 MOST_FAILURES = 20
 """Failures in a row after which a training stops: with so much at stake nobody seems to look."""
+
+PAUSE = 1.0
+"""Seconds after which a last save is tried again."""
 
 
 class Attempts:
@@ -21,11 +25,20 @@ class Attempts:
         """Save ``what``, and answer whether it worked.
 
         Args:
-            last: there is no next interval.
+            last: there is no next interval; what fails is tried again at once, until it works.
 
         Raises:
-            FolderError: it failed and is the last save, or the last of :data:`MOST_FAILURES` in a row.
+            FolderError: it failed :data:`MOST_FAILURES` times in a row.
         """
+        while not self._try(what, save, step, last):
+            if not last:
+                return False
+            time.sleep(PAUSE)
+        if self._failing.pop(what, 0):
+            self._tell(f"update {step:,}: {what} saved again")
+        return True
+
+    def _try(self, what: str, save: Callable[[], None], step: int, last: bool) -> bool:
         try:
             save()
         except Exception as error:
@@ -34,16 +47,16 @@ class Attempts:
                 raise
             self._failed(what, "out of memory" if is_short else str(error), error, step, last)
             return False
-        if self._failing.pop(what, 0):
-            self._tell(f"update {step:,}: {what} saved again")
         return True
 
     def _failed(self, what: str, reason: str, error: Exception, step: int, last: bool) -> None:
         count = self._failing.get(what, 0) + 1
-        if last or count >= MOST_FAILURES:
-            times = f" ({count} times in a row)" if count > 1 else ""
-            raise FolderError(f"update {step:,}: {what} could not be saved{times}: {reason}") from error
+        if count >= MOST_FAILURES:
+            raise FolderError(
+                f"update {step:,}: {what} could not be saved ({count} times in a row): {reason}"
+            ) from error
         self._note("not saved", {"step": step, "what": what, "reason": reason})
         if count == 1:
-            self._tell(f"warning: {what} of update {step:,} not saved; training goes on and tries again: {reason}")
+            then = "trying again" if last else "training goes on and tries again"
+            self._tell(f"warning: {what} of update {step:,} not saved; {then}: {reason}")
         self._failing[what] = count

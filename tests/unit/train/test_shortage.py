@@ -13,7 +13,7 @@ from dragoman.data.batch import Batch, collate
 from dragoman.engine.translator import Translator
 from dragoman.errors import EngineError, FolderError, TrainingError
 from dragoman.store import checkpoint, tensors
-from dragoman.train import journal, loop, optimizer, shortage, step, validation
+from dragoman.train import journal, loop, optimizer, saving, shortage, step, validation
 from dragoman.train.loop import Loop
 from dragoman.train.packed import Packed
 from dragoman.train.prepare import Prepared
@@ -420,14 +420,32 @@ def test_a_best_model_that_is_not_kept_is_not_called_the_best(
 
 
 @BOTH
+def test_a_last_save_is_tried_again(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saving, "PAUSE", 0.0)
+    prepared, watcher = short(tmp_path), Silent()
+    monkeypatch.setattr(loop, "contents", failing(loop.contents, error, [3, 4]))
+    assert Loop(prepared, watcher).run(lambda: 0).counters.step == 6
+    found, _ = checkpoint.newest(prepared.folder.checkpoints)
+    assert found is not None
+    assert found.step == 6
+    assert [text for text in watcher.messages if "saved" in text] == [
+        "warning: checkpoint of update 6 not saved; trying again: out of memory",
+        "update 6: checkpoint saved again",
+    ]
+
+
+@BOTH
 def test_a_last_save_without_memory_is_an_error(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was saved before is intact, and the same command ends the training."""
     prepared = short(tmp_path)
+    monkeypatch.setattr(saving, "PAUSE", 0.0)
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "contents", failing(loop.contents, error, [3]))
-        with pytest.raises(FolderError, match="update 6: checkpoint could not be saved: out of memory"):
+        patch.setattr(loop, "contents", failing(loop.contents, error, range(3, 3 + saving.MOST_FAILURES)))
+        with pytest.raises(
+            FolderError, match=r"update 6: checkpoint could not be saved \(20 times in a row\): out of memory"
+        ):
             Loop(prepared, Silent()).run(lambda: 0)
     found, _ = checkpoint.newest(prepared.folder.checkpoints)
     assert found is not None
