@@ -87,6 +87,13 @@ def draw_nothing() -> None:
     finish.can_draw = lambda: False
 
 
+def lose_no_time() -> None:
+    """A last save that fails is tried again at once."""
+    from dragoman.train import saving
+
+    saving.PAUSE = 0.0
+
+
 def impose(
     root: str = "",
     at: int = 0,
@@ -108,6 +115,7 @@ def impose(
     if clock is not None:
         jump_about(clock)
     if root:
+        lose_no_time()
         disk.watch()
     if memory:
         limit_memory(memory)

@@ -188,6 +188,7 @@ def _make(
         _check_validation(validation, config, src, tgt)
     watcher.message("writing the ids")
     counts = _build_tokens(folder, config, _training_pairs(sources.train, every), src, tgt)
+    return_freed_memory()
     _check_validation(validation, config, src, tgt)
     _check_untouched(fingerprints)
     if sources.train.skipped.total:
