@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from dragoman.data.batch import Batch
-from dragoman.errors import FolderError, TrainingError, is_shortage
+from dragoman.errors import TrainingError, is_shortage
 from dragoman.model.build import named_weights
 from dragoman.model.families import EncoderDecoder
 from dragoman.store import checkpoint
@@ -28,7 +28,7 @@ from dragoman.train.saving import Attempts
 from dragoman.train.schedule import learning_rate
 from dragoman.train.shortage import Fitted, HalfMade, Room
 from dragoman.train.signals import caught
-from dragoman.train.state import Counters, Training, begin, contents, read_counters, restore
+from dragoman.train.state import Counters, Training, checksum, contents, read_counters
 from dragoman.train.step import Gradient, Place
 from dragoman.train.watcher import Progress, Validation, Watcher
 from dragoman.train.workers import Workers
@@ -70,7 +70,7 @@ class Loop:
         self.costs = costs.read(prepared.folder)
         self.training = self._begin()
         self.path = choose(self.training, prepared.config, watcher.message, workers)
-        self._compare(zlib.crc32(type(self.path).__name__.encode()), "computes updates in another way")
+        workers.agree(zlib.crc32(type(self.path).__name__.encode()), "computes updates in another way")
         self.clock.resume(self.training.counters.seconds)
         self.parameters = sum(parameter.numel() for parameter in self.training.model.parameters())
         watcher.message(self._sizes())
@@ -115,34 +115,10 @@ class Loop:
             self._note("end", {"step": self.training.counters.step, "reason": why})
 
     def _begin(self) -> Training:
-        training = self._newest()
+        training = recovery.newest(self.prepared, self.watcher.message)
         if self.workers.count > 1:
-            self._compare(_checksum(training), "begins with other weights")
+            self.workers.agree(checksum(training), "begins with other weights")
         return place(training, self.prepared.config, self.workers)
-
-    def _compare(self, mine: int, complaint: str) -> None:
-        """See that a number that says how a worker begins is the same in all of them."""
-        first, *others = (row[0] for row in self.workers.gather([mine], patiently=True))
-        if different := [str(rank) for rank, number in enumerate(others, 1) if number != first]:
-            raise TrainingError(
-                f"worker {', '.join(different)} {complaint} than worker 0; give all of them the same command, the same"
-                " version and a folder that all see"
-            )
-
-    def _newest(self) -> Training:
-        found, damaged = checkpoint.newest(self.prepared.folder.checkpoints)
-        for bad in damaged:
-            self.watcher.message(f"checkpoint {bad.path.name} is damaged and not used: {bad.reason}")
-        if found is None:
-            if damaged:
-                raise FolderError(
-                    f"every checkpoint in {self.prepared.folder.checkpoints} is damaged"
-                    f" ({', '.join(bad.path.name for bad in damaged)}); restore one, or train into a new folder"
-                )
-            return recovery.beginning(self.prepared)
-        self.watcher.message(f"resuming after update {found.step:,}")
-        fresh = begin(self.prepared.config, self.prepared.src.vocab_size, self.prepared.tgt.vocab_size)
-        return restore(fresh, found, self.prepared.identity)
 
     def _sizes(self) -> str:
         model, vocab = self.prepared.config.model, self.prepared.tgt.vocab_size
@@ -430,14 +406,6 @@ class Loop:
             return 0
         self.journal.sync()
         return self.journal.size
-
-
-def _checksum(training: Training) -> int:
-    """Of weights, average and counters."""
-    seen = zlib.crc32(repr(training.counters).encode())
-    for tensor in (*named_weights(training.model).values(), *named_weights(training.average).values()):
-        seen = zlib.crc32(tensor.numpy().tobytes(), seen)
-    return seen
 
 
 def run(prepared: Prepared, watcher: Watcher, clock: Clock | None = None, workers: Workers = ALONE) -> Outcome:

@@ -1,5 +1,6 @@
-"""A training that diverges goes back to the last good checkpoint, and on from there with half the learning rate."""
+"""The checkpoint that a training goes on from: the newest; if it diverges the last good one, with half the rate."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from dragoman.config import TrainConfig
@@ -14,6 +15,30 @@ MOST_STEPS_BACK = 3
 
 SLOWER = 0.5
 """What the learning rate is multiplied by at each step back."""
+
+
+def newest(prepared: Prepared, tell: Callable[[str], None]) -> Training:
+    """The training at its newest sound checkpoint; at its beginning if there is none yet.
+
+    Args:
+        tell: is told of damaged ones, and where the training goes on.
+
+    Raises:
+        FolderError: there are checkpoints and all are damaged.
+    """
+    found, damaged = checkpoint.newest(prepared.folder.checkpoints)
+    for bad in damaged:
+        tell(f"checkpoint {bad.path.name} is damaged and not used: {bad.reason}")
+    if found is None:
+        if damaged:
+            raise FolderError(
+                f"every checkpoint in {prepared.folder.checkpoints} is damaged"
+                f" ({', '.join(bad.path.name for bad in damaged)}); restore one, or train into a new folder"
+            )
+        return beginning(prepared)
+    tell(f"resuming after update {found.step:,}")
+    fresh = begin(prepared.config, prepared.src.vocab_size, prepared.tgt.vocab_size)
+    return restore(fresh, found, prepared.identity)
 
 
 def complaint(counters: Counters, config: TrainConfig) -> str:

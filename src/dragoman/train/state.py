@@ -1,5 +1,6 @@
 """Everything a training is at one instant, into a checkpoint and back."""
 
+import zlib
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,14 @@ def begin_with(training: Training, weights: Path) -> Training:
     for model in (training.model, training.average):
         _fill(model, weights)
     return training
+
+
+def checksum(training: Training) -> int:
+    """Of weights, average and counters."""
+    seen = zlib.crc32(repr(training.counters).encode())
+    for tensor in (*named_weights(training.model).values(), *named_weights(training.average).values()):
+        seen = zlib.crc32(tensor.numpy().tobytes(), seen)
+    return seen
 
 
 def contents(training: Training, identity: dict[str, str]) -> dict[str, Chunks]:

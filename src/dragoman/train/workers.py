@@ -92,6 +92,19 @@ class Workers:
             distributed.broadcast(sent, 0, group)
         return json.loads(sent.numpy().tobytes())
 
+    def agree(self, number: int, complaint: str) -> None:
+        """See that a number which says how a worker begins is the same in all of them.
+
+        Args:
+            complaint: what is said of those where it is another.
+        """
+        first, *others = (row[0] for row in self.gather([number], patiently=True))
+        if different := [str(rank) for rank, each in enumerate(others, 1) if each != first]:
+            raise TrainingError(
+                f"worker {', '.join(different)} {complaint} than worker 0; give all of them the same command, the same"
+                " version and a folder that all see"
+            )
+
     def speaks(self) -> bool:
         """Whether this worker is the first to say why all end.
 
