@@ -41,7 +41,10 @@ POOL = 50
 
 KEPT_EVERY = 1000
 
+FREE = ("keep", "test", "output", "threads", "beam")
+
 Ids = list[list[int]]
+Counts = tuple[int, int, float]
 
 
 def read_lines(path: Path) -> list[str]:
@@ -102,7 +105,7 @@ def rate(update: int, spent: float, options: argparse.Namespace) -> float:
     return options.learning_rate * min(warm, (options.warmup / max(update, 1)) ** 0.5)
 
 
-def train(model: Any, sources: Ids, targets: Ids, options: argparse.Namespace) -> tuple[int, int, float]:
+def train(model: Any, sources: Ids, targets: Ids, options: argparse.Namespace) -> Counts:
     """Train until the budget, minutes or updates, is spent.
 
     Returns:
@@ -110,11 +113,11 @@ def train(model: Any, sources: Ids, targets: Ids, options: argparse.Namespace) -
     """
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), options.learning_rate, (0.9, 0.98), 1e-9, fused=True)
-    updates, tokens, mean = restore(model, optimizer, options.keep)
+    updates, tokens, mean = restore(model, optimizer, options)
     stream = batches(sources, targets, options.pairs, random.Random(options.seed))
     for places in islice(stream, updates, None):
         if options.keep and updates % KEPT_EVERY == 0:
-            keep(model, optimizer, options.keep, (updates, tokens, mean))
+            keep(model, optimizer, options, (updates, tokens, mean))
         spent = share_spent(updates, options)
         if spent >= 1:
             break
@@ -142,19 +145,26 @@ def train(model: Any, sources: Ids, targets: Ids, options: argparse.Namespace) -
     return updates, tokens, mean
 
 
-def keep(model: Any, optimizer: torch.optim.Optimizer, path: Path, counts: tuple[int, int, float]) -> None:
+def wanted(options: argparse.Namespace) -> dict[str, str]:
+    """The options that decide what is learned; the others may change when a training goes on."""
+    return {name: str(value) for name, value in vars(options).items() if name not in FREE}
+
+
+def keep(model: Any, optimizer: torch.optim.Optimizer, options: argparse.Namespace, counts: Counts) -> None:
     """Write all that a training needs to go on."""
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "counts": counts}
-    unfinished = path.with_name(f"{path.name}.new")
-    torch.save({**state, "draws": torch.get_rng_state()}, unfinished)
-    unfinished.rename(path)
+    unfinished = options.keep.with_name(f"{options.keep.name}.new")
+    torch.save({**state, "draws": torch.get_rng_state(), "options": wanted(options)}, unfinished)
+    unfinished.rename(options.keep)
 
 
-def restore(model: Any, optimizer: torch.optim.Optimizer, path: Path | None) -> tuple[int, int, float]:
+def restore(model: Any, optimizer: torch.optim.Optimizer, options: argparse.Namespace) -> Counts:
     """Go on from what was kept: updates, tokens and mean loss; nothing if there is no such file."""
-    if path is None or not path.exists():
+    if options.keep is None or not options.keep.exists():
         return 0, 0, 0.0
-    state = torch.load(path, weights_only=True)
+    state = torch.load(options.keep, weights_only=True)
+    if state["options"] != wanted(options):
+        raise SystemExit(f"{options.keep} is of a training with other options; give another --keep, or remove it")
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     torch.set_rng_state(state["draws"])
@@ -215,6 +225,12 @@ def parse() -> argparse.Namespace:
         parser.error("the budget must be more than nothing; give --minutes or --updates above 0")
     if options.keep and options.minutes:
         parser.error("--keep needs --updates: the minutes of a process that ended are not known")
+    for path in (options.source, options.target, options.test):
+        if not path.is_file():
+            parser.error(f"{path} is not a file")
+    for path in filter(None, (options.output, options.keep)):
+        if not path.absolute().parent.is_dir():
+            parser.error(f"{path} cannot be written: there is no such folder")
     return options
 
 
