@@ -96,14 +96,15 @@ class Budget:
             )
         epoch = measure_epoch(prepared.tokens, prepared.config, begun_with(prepared))
         epochs, dropout = fitted.steps / epoch.updates, prepared.config.model.dropout
+        laid_out = lay_out(fitted.steps, prepared.config)
         watcher.message(
             f"{duration.exact(self.seconds)}: {fitted.steps:,} updates of about {spell_tokens(epoch.tokens)} tokens"
             f" ({epochs:.1f} epochs), validation every {fitted.validate_every:,}"
         )
         return {
-            "model": {"dropout": min(dropout, LITTLE) if epochs < FEW else dropout},
+            "model": {"dropout": min(dropout, LITTLE)} if epochs < FEW else laid_out["model"],
             "train": {
-                **lay_out(fitted.steps, train)["train"],
+                **laid_out["train"],
                 **self._settings(fitted, train),
                 "validate_limit": limit,
             },

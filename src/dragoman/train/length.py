@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dragoman.config import Config, Layer, TrainConfig
+from dragoman.config import Config, Layer
 from dragoman.data import buckets
 from dragoman.data.tokenfile import TokenFile
 from dragoman.store import records
@@ -11,10 +11,14 @@ from dragoman.train.prepare import Prepared
 from dragoman.train.presets import CorpusSize, for_corpus
 from dragoman.train.watcher import Watcher
 
-SHORT, DECAY = 0.25, 0.1
-"""Muon's matrices decay by the second where no more updates are made than that share of the usual ones: they stay
-small, so that updates turn them further. That is about one BLEU after six epochs of Multi30k (none on its tests after
-13 or 38), 0.8 after two epochs of tatoeba, where eight are usual (docs/log.md)."""
+SHORT, LONG = 0.25, 2.0
+"""Trainings are short and long that make at most, and at least, those shares of the usual updates."""
+
+DECAY, MORE_DROPOUT = 0.1, 0.1
+"""Muon's matrices decay by the first in both: they stay small, so that updates turn them further. That is about one
+BLEU after six epochs of Multi30k (none on its tests after 13 or 43), 0.8 after two epochs of tatoeba, where eight are
+usual. Long trainings have so much dropout more, too: after 212 epochs of Multi30k that is one BLEU more than 106 gave
+with the dropout alone (one run each, docs/log.md). Other corpora were not trained so long."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Steps:
 
     def begin(self, prepared: Prepared, watcher: Watcher) -> Layer:
         """So many updates."""
-        return lay_out(self.steps, prepared.config.train)
+        return lay_out(self.steps, prepared.config)
 
     def resume(self, prepared: Prepared, watcher: Watcher) -> Layer:
         """The same."""
@@ -60,7 +64,7 @@ class Epochs:
         epoch = measure_epoch(prepared.tokens, prepared.config, begun_with(prepared))
         steps = self._steps(epoch)
         watcher.message(f"{self.epochs:g} epochs: {steps:,} updates of about {spell_tokens(epoch.tokens)} tokens")
-        return lay_out(steps, prepared.config.train)
+        return lay_out(steps, prepared.config)
 
     def resume(self, prepared: Prepared, watcher: Watcher) -> Layer:
         """The same, counted again, for as many workers as the training was begun with."""
@@ -70,17 +74,19 @@ class Epochs:
         return max(1, round(self.epochs * epoch.updates))
 
 
-def lay_out(steps: int, train: TrainConfig) -> Layer:
-    """The settings of a training of ``steps`` updates, in the proportions of the preset that ``train`` has."""
-    is_short = train.optimizer == "muon" and steps <= SHORT * train.steps
+def lay_out(steps: int, config: Config) -> Layer:
+    """The settings of a training of ``steps`` updates, in the proportions of the preset that ``config`` has."""
+    train, share = config.train, steps / config.train.steps
+    is_muon, is_long = train.optimizer == "muon", share >= LONG
     return {
+        "model": {"dropout": round(config.model.dropout + MORE_DROPOUT, 6)} if is_muon and is_long else {},
         "train": {
             "steps": steps,
-            **({"weight_decay": DECAY} if is_short else {}),
+            **({"weight_decay": DECAY} if is_muon and (is_long or share <= SHORT) else {}),
             "warmup_steps": max(1, min(train.warmup_steps, steps // 5)),
             "validate_every": min(train.validate_every, steps),
             "save_every": min(train.save_every, steps),
-        }
+        },
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.config import TrainConfig
+from dragoman.config import Config, ModelConfig, TrainConfig
 from dragoman.data import buckets
 from dragoman.errors import ConfigError
 from dragoman.train.length import Epochs, Steps, lay_out, measure_epoch, spell_tokens
@@ -27,16 +27,28 @@ def planned(
     [(1, 1, 1, 1), (50, 10, 50, 50), (3000, 600, 2000, 1000), (100_000, 4000, 2000, 1000)],
 )
 def test_the_proportions_of_the_presets(steps: int, warmup: int, validate: int, save: int) -> None:
-    preset = TrainConfig(warmup_steps=4000, validate_every=2000, save_every=1000)
+    preset = Config(train=TrainConfig(warmup_steps=4000, validate_every=2000, save_every=1000))
     wanted = {"steps": steps, "warmup_steps": warmup, "validate_every": validate, "save_every": save}
-    assert lay_out(steps, preset) == {"train": wanted}
+    assert lay_out(steps, preset) == {"model": {}, "train": wanted}
 
 
-def test_muon_s_matrices_decay_in_short_trainings() -> None:
-    muon, adam = (TrainConfig(optimizer=name, steps=1000) for name in ("muon", "adam"))  # type: ignore[arg-type]
-    assert lay_out(250, muon)["train"]["weight_decay"] == 0.1
-    assert "weight_decay" not in lay_out(251, muon)["train"]
-    assert "weight_decay" not in lay_out(1, adam)["train"]
+@pytest.mark.parametrize(
+    ("steps", "decay", "dropout"),
+    [(1, 0.1, None), (250, 0.1, None), (251, None, None), (1999, None, None), (2000, 0.1, 0.3)],
+)
+def test_muon_s_matrices_decay_in_short_and_in_long_trainings(
+    steps: int, decay: float | None, dropout: float | None
+) -> None:
+    """Where long ones have more dropout, too."""
+    muon, adam = (
+        Config(model=ModelConfig(dropout=0.2), train=TrainConfig(optimizer=name, steps=1000))  # type: ignore[arg-type]
+        for name in ("muon", "adam")
+    )
+    found = lay_out(steps, muon)
+    assert found["train"].get("weight_decay") == decay
+    assert found["model"].get("dropout") == dropout
+    assert "weight_decay" not in lay_out(steps, adam)["train"]
+    assert lay_out(steps, adam)["model"] == {}
 
 
 @pytest.mark.parametrize(("tokens", "said"), [(3.2, "3"), (87.0, "87"), (934.0, "930"), (12_345.0, "12,000")])
