@@ -50,6 +50,12 @@ def end(prepared: Prepared) -> dict[str, bytes]:
     return {name: newest(prepared).file(name).read_bytes() for name in names}
 
 
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A last save is tried again at once."""
+    monkeypatch.setattr(saving, "PAUSE", 0.0)
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     prepared = fresh(tmp_path_factory.mktemp("undisturbed") / "all")
@@ -101,6 +107,7 @@ def test_a_last_save_is_tried_again(
 ) -> None:
     """There is no next interval; what another process has written may be gone a second later."""
     waits: list[float] = []
+    monkeypatch.setattr(saving, "PAUSE", 1.5)
 
     def wait(seconds: float) -> None:
         waits.append(seconds)
@@ -111,7 +118,7 @@ def test_a_last_save_is_tried_again(
     prepared = fresh(tmp_path / "x")
     story = Story(events={11: lambda: on_disk(failing(1, errno.ENOSPC, True))})
     assert Loop(prepared, story).run(lambda: 0).counters.step == 12
-    assert waits == [saving.PAUSE] * 3
+    assert waits == [1.5] * 3
     assert end(prepared) == undisturbed
     told = [text for text in story.messages if "saved" in text]
     assert len(told) == 2
@@ -121,15 +128,9 @@ def test_a_last_save_is_tried_again(
 
 @pytest.mark.goal("A4")
 def test_a_last_save_that_fails_is_an_error(
-    tmp_path: Path,
-    failing: Any,
-    on_disk: Any,
-    repair: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    undisturbed: dict[str, bytes],
+    tmp_path: Path, failing: Any, on_disk: Any, repair: Any, undisturbed: dict[str, bytes]
 ) -> None:
     """What was saved before is intact, and the same command ends the training."""
-    monkeypatch.setattr(saving, "PAUSE", 0.0)
     prepared = fresh(tmp_path / "x")
     story = Story(events={5: lambda: on_disk(failing(1, errno.ENOSPC, True))})
     with pytest.raises(FolderError, match=r"update 12: .* could not be saved \(20 times in a row\): .*disk is full"):
@@ -143,7 +144,6 @@ def test_a_last_save_that_fails_is_an_error(
 def test_a_save_at_a_signal_is_a_last_one(
     tmp_path: Path, failing: Any, on_disk: Any, repair: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saving, "PAUSE", 0.0)
     prepared = fresh(tmp_path / "x")
     story = Story(events={3: lambda: on_disk(failing(1, errno.EROFS, True))})
     with pytest.raises(FolderError, match=r"update 3: checkpoint could not be saved \(20 times in a row\): "):

@@ -25,7 +25,7 @@ class Attempts:
         """Save ``what``, and answer whether it worked.
 
         Args:
-            last: there is no next interval; what fails is tried again at once, until it works.
+            last: there is no next interval; what fails is tried again after :data:`PAUSE`.
 
         Raises:
             FolderError: it failed :data:`MOST_FAILURES` times in a row.
