@@ -163,7 +163,7 @@ def restore(model: Any, optimizer: torch.optim.Optimizer, options: argparse.Name
     if options.keep is None or not options.keep.exists():
         return 0, 0, 0.0
     state = torch.load(options.keep, weights_only=True)
-    if state["options"] != wanted(options):
+    if state.get("options") != wanted(options):
         raise SystemExit(f"{options.keep} is of a training with other options; give another --keep, or remove it")
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])

@@ -141,9 +141,7 @@ def test_a_last_save_that_fails_is_an_error(
     assert end(prepared) == undisturbed
 
 
-def test_a_save_at_a_signal_is_a_last_one(
-    tmp_path: Path, failing: Any, on_disk: Any, repair: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_save_at_a_signal_is_a_last_one(tmp_path: Path, failing: Any, on_disk: Any, repair: Any) -> None:
     prepared = fresh(tmp_path / "x")
     story = Story(events={3: lambda: on_disk(failing(1, errno.EROFS, True))})
     with pytest.raises(FolderError, match=r"update 3: checkpoint could not be saved \(20 times in a row\): "):
