@@ -33,13 +33,15 @@ class Wish:
         Raises:
             ConfigError: two options are given, or an option and a `--set`, or a value makes no sense.
         """
+        from dragoman import config
+
         given = [name for name in DECIDED if getattr(self, name.removeprefix("--")) is not None]
         if len(given) > 1:
             raise ConfigError(f"{' and '.join(given)} contradict each other; give one of {', '.join(DECIDED)}")
         if self.epochs is not None and not 0 < self.epochs <= 1e6:
             raise ConfigError(f"--epochs {self.epochs}: expected a number above 0, such as 3 or 0.5")
-        if self.steps is not None and self.steps < 1:
-            raise ConfigError(f"train.steps={self.steps}: expected a whole number >= 1")
+        if self.steps is not None:
+            config.merge([{"train": {"steps": self.steps}}])
         if self.budget is not None:
             duration.read(self.budget)
         decided = DECIDED[given[0]] if given else ()

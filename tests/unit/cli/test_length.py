@@ -24,6 +24,7 @@ RECIPE = {"train": {"steps": 7, "budget": 5.0, "seed": 3}}
         (Wish("half an hour"), "'half an hour' is no duration; write it like 90s, 30m, 2h or 1h30m"),
         (Wish(epochs=0.0), "--epochs 0.0: expected a number above 0"),
         (Wish(steps=0), "train.steps=0: expected a whole number >= 1"),
+        (Wish(steps=200_000_000), "train.steps=200000000: expected a whole number <= 100000000"),
         (Wish(epochs=float("nan")), "--epochs nan: expected a number above 0"),
     ],
 )
