@@ -189,6 +189,33 @@ def one_fails(workers: Any, how: str) -> Result:
     return {}
 
 
+def be_poor(workers: Any, prepared: Any, times: Sequence[int], poor: Sequence[int]) -> Result:
+    """A whole training; in the workers ``poor`` the ``times``-th update finds no memory."""
+    from dragoman.train.loop import Loop
+    from dragoman.train.path import FusedPath
+    from trainings import Silent
+
+    watcher = Silent()
+    running = Loop(prepared, watcher, workers=workers)
+    real, made = FusedPath.update, 0
+
+    def update(*given: Any) -> None:
+        nonlocal made
+        made += 1
+        if made in times and workers.rank in poor:
+            raise MemoryError
+        real(*given)
+
+    FusedPath.update = update  # type: ignore[method-assign]
+    weights = list[list[float]]()
+    running.watcher.progress = lambda _: weights.append(  # type: ignore[method-assign]
+        [float(x) for parameter in running.training.model.parameters() for x in parameter.flatten()]
+    )
+    counters = running.run(lambda: 0).counters
+    said = [text for text in watcher.messages if "out of memory" in text]
+    return {"step": counters.step, "skipped": counters.skipped, "weights": weights, "said": said}
+
+
 VOCAB = 40
 TOY: dict[str, Any] = {
     "model": {
@@ -220,7 +247,8 @@ def main(folder: Path) -> None:
     """Everything that `tests/unit/train/test_workers.py` looks at."""
     import torch._dynamo  # noqa: F401
 
-    import dragoman.train.path  # noqa: F401
+    import dragoman.train.loop  # noqa: F401
+    from trainings import fresh
 
     # Gradients that are zero but for rounding (those of the keys' biases) must not become steps of full size by Adam.
     native = {"train": {**TOY["train"], "backend": "native", "precision": "float32", "adam_epsilon": 1e-3}}
@@ -239,6 +267,9 @@ def main(folder: Path) -> None:
     together(folder, "native-apart", 2, updates, native, SHARES["two"], False, machines=2)
     together(folder, "memory", 3, share_memory, str(folder / "other"))
     together(folder, "muon-sharded", 3, updates, {"train": {**muon, "sharded": True}}, [2, 2, 2], True)
+    for name, poor in {"one": [1], "all": [0, 1]}.items():
+        values = {"train__steps": 6, "train__save_every": 3, "train__backend": "native"}
+        together(folder, f"poor-{name}", 2, be_poor, fresh(folder / f"poor-{name}", 24, **values), [2, 5], poor)
     together(folder, "talk", 3, talk)
     for how in ("killed", "error"):
         together(folder, how, 3, one_fails, how)

@@ -185,22 +185,21 @@ class Loop:
 
     def _move(self, gradient: Gradient, rate: float, step: int) -> bool:
         """Move the weights, and answer whether there was memory for it; where there is nothing to move, there was."""
-        try:
-            if gradient.tgt_tokens:
-                self.path.update(gradient, rate, step)
+        if not gradient.tgt_tokens:
             return True
+        failed = is_half = False
+        try:
+            self.path.update(gradient, rate, step)
         except (MemoryError, RuntimeError) as error:
             if not is_shortage(error):
                 raise
-            if self.workers.count > 1:
-                raise TrainingError(
-                    f"update {step:,}: out of memory while the weights were moved, which the other workers may have"
-                    " done; the same command goes on from the last checkpoint"
-                ) from error
-            is_half = isinstance(error, HalfMade)
+            failed, is_half = True, isinstance(error, HalfMade)
+        failures, halves = zip(*self.workers.gather([failed, is_half]), strict=True)
+        if not any(failures):
+            return True
         self._note("out of memory", {"step": step, "what": "update"})
         back = ""
-        if is_half:
+        if any(halves) or not all(failures):
             self._take_up(recovery.last_good(self.prepared, self.training))
             back = f"; back to the weights of update {self.training.counters.anchor:,}"
         self.watcher.message(f"update {step:,} skipped: out of memory while the weights were moved{back}")

@@ -11,7 +11,7 @@ import torch
 
 from dragoman.data.batch import Batch, collate
 from dragoman.engine.translator import Translator
-from dragoman.errors import EngineError, FolderError, TrainingError
+from dragoman.errors import EngineError, FolderError
 from dragoman.store import checkpoint, tensors
 from dragoman.train import journal, loop, optimizer, saving, shortage, step, validation
 from dragoman.train.loop import Loop
@@ -21,7 +21,6 @@ from dragoman.train.shortage import Room
 from dragoman.train.state import Training
 from dragoman.train.step import Gradient, Place, backpropagate
 from dragoman.train.watcher import Progress
-from dragoman.train.workers import Workers
 from folders import random_model, toy_settings
 from trainings import Silent, fresh
 
@@ -302,16 +301,6 @@ def test_an_update_by_pytorch_goes_back_to_the_last_checkpoint(
     assert_equal(seen[4], seen[3])
     name = next(iter(seen[4]))
     assert not torch.equal(seen[5][name], seen[4][name])
-
-
-def test_one_of_several_workers_without_memory_for_an_update_ends_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    running = Loop(short(tmp_path), Silent())
-    monkeypatch.setattr(running.path, "update", failing(lambda *_: None, ERRORS[0], [1]))
-    monkeypatch.setattr(running, "workers", Workers(1, 2))
-    with pytest.raises(TrainingError, match=r"update 7: out of memory .* the same command goes on from the last"):
-        running._move(Gradient(1.0, 1, 1, 1.0), 1e-3, 7)
 
 
 LATE = [

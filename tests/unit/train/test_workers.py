@@ -187,6 +187,32 @@ def test_many_orthogonalize_with_kernels(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["one", "all"])
+def test_an_update_without_memory_is_skipped_by_all(folder: Path, name: str) -> None:
+    """Where another worker has moved its weights, all go back to those of the last checkpoint."""
+    results = found(folder, f"poor-{name}")
+    assert [result.get("trace") for result in results] == [None] * 2
+    first, second = results
+    assert first["weights"] == second["weights"]
+    assert [(result["step"], result["skipped"]) for result in results] == [(6, 2)] * 2
+    back = (
+        {2: "", 5: ""}
+        if name == "all"
+        else {2: "; back to the weights of update 0", 5: "; back to the weights of update 3"}
+    )
+    for result in results:
+        assert result["said"] == [
+            f"update {step} skipped: out of memory while the weights were moved{way}" for step, way in back.items()
+        ]
+    after = first["weights"]
+    assert len(after) == 6
+    assert (after[1] == after[0]) == (name == "all")
+    assert (after[4] == after[2]) == (name == "one")
+    assert (after[4] == after[3]) == (name == "all")
+    assert after[5] != after[4]
+
+
+@pytest.mark.slow
 def test_what_they_say(folder: Path) -> None:
     results = found(folder, "talk")
     thing = {"text": "ünï", "number": 0.1, "none": None, "inf": float("-inf")}
