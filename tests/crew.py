@@ -189,27 +189,33 @@ def one_fails(workers: Any, how: str) -> Result:
     return {}
 
 
-def be_poor(workers: Any, prepared: Any, times: Sequence[int], poor: Sequence[int]) -> Result:
-    """A whole training; in the workers ``poor`` the ``times``-th update finds no memory."""
+def be_poor(workers: Any, prepared: Any, times: Sequence[int], poor: Sequence[int], is_death: bool) -> Result:
+    """A whole training; in the workers ``poor`` the ``times``-th update finds no memory, or they are killed there."""
+    from dragoman.train import optimizer
     from dragoman.train.loop import Loop
-    from dragoman.train.path import FusedPath
+    from dragoman.train.packed import Packed
     from trainings import Silent
 
-    watcher = Silent()
-    running = Loop(prepared, watcher, workers=workers)
-    real, made = FusedPath.update, 0
+    made = 0
 
-    def update(*given: Any) -> None:
-        nonlocal made
-        made += 1
-        if made in times and workers.rank in poor:
-            raise MemoryError
-        real(*given)
+    def failing(real: Callable[..., None]) -> Callable[..., None]:
+        def update(*given: Any) -> None:
+            nonlocal made
+            made += 1
+            if made in times and workers.rank in poor:
+                if is_death:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise MemoryError
+            real(*given)
 
-    FusedPath.update = update  # type: ignore[method-assign]
+        return update
+
+    Packed.update = failing(Packed.update)  # type: ignore[method-assign]
+    optimizer.update = failing(optimizer.update)
+    running = Loop(prepared, watcher := Silent(), workers=workers)
     weights = list[list[float]]()
-    running.watcher.progress = lambda _: weights.append(  # type: ignore[method-assign]
-        [float(x) for parameter in running.training.model.parameters() for x in parameter.flatten()]
+    watcher.progress = lambda _: weights.append(  # type: ignore[method-assign]
+        [float(x) for parameter in running.training.model.parameters() for x in _local(parameter)]
     )
     counters = running.run(lambda: 0).counters
     said = [text for text in watcher.messages if "out of memory" in text]
@@ -267,9 +273,17 @@ def main(folder: Path) -> None:
     together(folder, "native-apart", 2, updates, native, SHARES["two"], False, machines=2)
     together(folder, "memory", 3, share_memory, str(folder / "other"))
     together(folder, "muon-sharded", 3, updates, {"train": {**muon, "sharded": True}}, [2, 2, 2], True)
-    for name, poor in {"one": [1], "all": [0, 1]}.items():
-        values = {"train__steps": 6, "train__save_every": 3, "train__backend": "native"}
-        together(folder, f"poor-{name}", 2, be_poor, fresh(folder / f"poor-{name}", 24, **values), [2, 5], poor)
+    short = {"train__steps": 6, "train__save_every": 3, "train__optimizer": "muon"}
+    kernels, torch_, shards = {"train__backend": "native"}, {"train__backend": "torch"}, {"train__sharded": "true"}
+    for name, poor, is_death, settings in (
+        ("one", [1], False, kernels),
+        ("all", [0, 1], False, kernels),
+        ("half", [1], False, torch_),
+        ("shard", [1], False, shards),
+        ("death", [1], True, shards),
+    ):
+        prepared = fresh(folder / f"poor-{name}", 24, **short, **settings)
+        together(folder, f"poor-{name}", 2, be_poor, prepared, [2, 5], poor, is_death)
     together(folder, "talk", 3, talk)
     for how in ("killed", "error"):
         together(folder, how, 3, one_fails, how)

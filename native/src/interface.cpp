@@ -80,14 +80,16 @@ const char* dragoman_isa(void) {
 }
 
 const char* dragoman_isas(void) {
-  static const std::string names = [] {
-    int count;
-    const dragoman::Kernels* const* all = dragoman::all_kernels(&count);
-    std::string joined;
-    for (int i = 0; i < count; i++) joined += std::string(i ? " " : "") + all[i]->name;
-    return joined;
-  }();
-  return names.c_str();
+  return guarded<>(static_cast<const char*>(nullptr), [] {
+    static const std::string names = [] {
+      int count;
+      const dragoman::Kernels* const* all = dragoman::all_kernels(&count);
+      std::string joined;
+      for (int i = 0; i < count; i++) joined += std::string(i ? " " : "") + all[i]->name;
+      return joined;
+    }();
+    return names.c_str();
+  });
 }
 
 const char* dragoman_refused(void) { return dragoman::refused_kernels(); }
@@ -137,14 +139,17 @@ int64_t dragoman_job_tokens(const dragoman_job* job, int32_t sentence) {
 
 void dragoman_job_result(const dragoman_job* job, int32_t sentence, double* log_probs, double* scores, int32_t* lengths,
                          int32_t* ended, int32_t* ids, double* token_log_probs) {
-  for (const dragoman::Hypothesis& one : job->job.result(sentence)) {
-    *log_probs++ = one.log_prob;
-    *scores++ = one.score;
-    *lengths++ = int32_t(one.ids.size());
-    *ended++ = one.is_ended;
-    ids = std::copy(one.ids.begin(), one.ids.end(), ids);
-    token_log_probs = std::copy(one.token_log_probs.begin(), one.token_log_probs.end(), token_log_probs);
-  }
+  guarded(0, [&] {
+    for (const dragoman::Hypothesis& one : job->job.result(sentence)) {
+      *log_probs++ = one.log_prob;
+      *scores++ = one.score;
+      *lengths++ = int32_t(one.ids.size());
+      *ended++ = one.is_ended;
+      ids = std::copy(one.ids.begin(), one.ids.end(), ids);
+      token_log_probs = std::copy(one.token_log_probs.begin(), one.token_log_probs.end(), token_log_probs);
+    }
+    return 0;
+  });
 }
 
 void dragoman_job_free(dragoman_job* job) { delete job; }
@@ -205,7 +210,9 @@ dragoman_trainer* dragoman_trainer_new(const dragoman_network* network) {
   return guarded<>((dragoman_trainer*)nullptr, [&] { return new dragoman_trainer{{*network, *dragoman::kernels().training}}; });
 }
 
-int32_t dragoman_has_bfloat16(void) { return dragoman::kernels().training->halves.is_fast; }
+int32_t dragoman_has_bfloat16(void) {
+  return guarded(0, [] { return int32_t(dragoman::kernels().training->halves.is_fast); });
+}
 
 void dragoman_trainer_free(dragoman_trainer* trainer) { delete trainer; }
 
@@ -224,6 +231,9 @@ int32_t dragoman_trainer_update(dragoman_trainer* trainer, const dragoman_adam* 
 }
 
 void dragoman_dropout(uint32_t seed, uint32_t site, uint32_t dropped, int64_t first_row, int32_t rows, int32_t width, float* out) {
-  std::fill(out, out + int64_t(rows) * width, 1.0f);
-  dragoman::kernels().training->dropout(out, nullptr, rows, width, {seed, site, dropped}, first_row, out);
+  guarded(0, [&] {
+    std::fill(out, out + int64_t(rows) * width, 1.0f);
+    dragoman::kernels().training->dropout(out, nullptr, rows, width, {seed, site, dropped}, first_row, out);
+    return 0;
+  });
 }

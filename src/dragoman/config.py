@@ -101,7 +101,7 @@ class TrainConfig(Section, frozen=True):
     budget: Annotated[float, Meta(ge=0.0, le=1e9)] = 0.0
     "Seconds after which the training ends, everything included; 0 never. `--budget` also fits the steps into it."
     accumulate: Annotated[int, Meta(ge=1, le=4096)] = 1
-    "Batches whose gradients make one update; the result equals one big batch."
+    "Batches whose gradients make one update; every token weighs as in one big batch."
     learning_rate: Annotated[float, Meta(gt=0.0, le=10.0)] = 7e-4
     "The highest rate of the schedule, reached at the end of the warm-up."
     schedule: Literal["noam", "cosine", "linear", "plateau"] = "noam"

@@ -6,7 +6,7 @@
     |-- VocabularyError      a tokenizer cannot be learned, read, or does not fit the model
     |-- ShapeError           sizes that must agree do not
     |-- FolderError          a model folder or checkpoint is missing, locked, damaged or from another version
-    |-- TrainingError        training cannot go on: the loss is not finite, the disk is full
+    |-- TrainingError        training cannot go on: the loss is not finite, another worker has ended
     |-- ImportWeightsError   another program's weights do not map onto ours, or are not safe to read
     |-- ServeError           a page or a service cannot be offered: the port is taken
     |-- EngineError          the CPU engine is missing, does not fit this processor, or refuses a model

@@ -9,6 +9,7 @@
 namespace dragoman {
 namespace {
 
+constexpr int64_t kPiece = 1 << 14;  // numbers whose squares are added up apart
 constexpr int64_t kChunk = 768;  // tokens of a pass: many rows for the products, few enough for the caches
 
 int64_t tokens(const Pairs& pairs, int first, int last) {
@@ -24,6 +25,8 @@ Trainer::Trainer(const dragoman_network& n, const TrainKernels& kernels)
   for (int p = 0; p < network_.parameters(); p++)
     if (place.emplace(gradients_[p], all).second) {
       distinct_.push_back(p);
+      for (int64_t first = 0; first < network_.count(p); first += kPiece)
+        pieces_.emplace_back(gradients_[p] + first, std::min(kPiece, network_.count(p) - first));
       all += up(network_.count(p), kBlock);
     }
   for (int member = 0; member < crew_.members(); member++) {
@@ -105,13 +108,12 @@ void Trainer::collect(int member) {
   }
 }
 
+// The same bits for any number of members.
 double Trainer::norm() {
-  std::vector<double> squares(crew_.members());
+  std::vector<double> squares(pieces_.size());
   crew_.run([&](int member) {
-    for (int p : distinct_) {
-      int64_t first = edge(network_.count(p), member), last = edge(network_.count(p), member + 1);
-      squares[member] += network_.kernels.sum_of_squares(gradients_[p] + first, last - first);
-    }
+    for (size_t i = member; i < pieces_.size(); i += crew_.members())
+      squares[i] = network_.kernels.sum_of_squares(pieces_[i].first, pieces_[i].second);
   });
   double total = 0;
   for (double one : squares) total += one;

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "crew.h"
@@ -28,13 +29,14 @@ class Trainer {
   std::vector<int> shares(const Pairs& pairs) const;
   void clear(int member, bool is_added);
   void collect(int member);
-  // The part of parameter p that is this member's: whole cache lines.
+  // Where the part of `count` numbers begins that is this member's: whole cache lines.
   int64_t edge(int64_t count, int member) const { return std::min(up(count * member / crew_.members(), kBlock), count); }
 
   Network network_;
   Crew crew_;
   std::vector<float*> weights_, gradients_;  // of each parameter; several parameters may have the same
   std::vector<int> distinct_;                // parameters, each memory once
+  std::vector<std::pair<const float*, int64_t>> pieces_;  // of their gradients, as many numbers each
   std::vector<std::unique_ptr<Pass>> passes_;
   std::vector<Orthogonal> orthogonals_;  // of each member
   std::vector<Buffer<float>> memories_;             // gradients of all members but the first

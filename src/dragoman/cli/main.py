@@ -63,7 +63,7 @@ def options(
 def run() -> None:
     """Run the command line and end the process.
 
-    Its exit code: 0 done, 1 not fit to train on, 2 bad input, 130 and 143 stopped by a signal, 141 nobody reads.
+    Its exit code: 0 done, 1 not fit to train on, 2 bad input, 129, 130 and 143 stopped by a signal, 141 nobody reads.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     if os.uname().machine == "x86_64":  # numpy's BLAS, which nothing here uses, starts threads; elsewhere it is torch's

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from dragoman.data.tokenfile import TokenFile
 
 POOL = 100_000
-"""Pairs that are shuffled and sorted together; bounds memory, and hardly any padding is saved by more."""
+"""Pairs that are sorted together; bounds memory, and hardly any padding is saved by more."""
 
 
 def epoch(tokens: TokenFile, batch_tokens: int, seed: int, number: int) -> Iterator[NDArray[np.int64]]:
@@ -20,9 +20,9 @@ def epoch(tokens: TokenFile, batch_tokens: int, seed: int, number: int) -> Itera
     of its own. The batches of a pool come in random order.
     """
     draws = np.random.Generator(np.random.Philox(key=np.array([seed, number], dtype=np.uint64)))
-    order = draws.permutation(len(tokens))
+    order = draws.permutation(np.arange(len(tokens), dtype=np.min_scalar_type(len(tokens))))
     for start in range(0, len(order), POOL):
-        pool = order[start : start + POOL]
+        pool = order[start : start + POOL].astype(np.int64)
         lengths = tokens.lengths(pool) + 1
         by_length = np.lexsort((lengths[:, 0], lengths[:, 1]))
         edges = _cut(lengths[by_length].max(1), batch_tokens)

@@ -55,7 +55,7 @@ def now(events: Sequence[Event], steps: int | None) -> dict[str, Any]:
         "epoch": number(update, "epoch"),
         "loss": number(update, "loss"),
         "tokens_per_second": number(update, "tokens_per_second"),
-        "seconds_left": _seconds_left(update, step, steps),
+        "seconds_left": number(update, "seconds_left") if steps is None or step < steps else 0.0,
         "validation_loss": number(look, "loss"),
         "best_bleu": number(best, "bleu"),
         "best_step": number(best, "step"),
@@ -128,6 +128,8 @@ def _warning(event: Event) -> str:
             return "update skipped: its loss or gradient was not finite"
         case {"event": "not saved", "what": what, "reason": reason}:
             return f"{what} not saved: {reason}"
+        case {"event": "out of memory", "what": "reading"}:
+            return "out of memory: pairs read again"
         case {"event": "out of memory", "what": what}:
             return f"out of memory: {what} skipped"
         case {"event": "out of memory", "batches": batches, "lost": lost}:
@@ -135,11 +137,3 @@ def _warning(event: Event) -> str:
         case {"event": "step back", "to": step, "reason": reason, "rate_factor": factor}:
             return f"back to the weights of update {step} with {factor} times the learning rate: {reason}"
     return ""
-
-
-def _seconds_left(update: Event, step: float, steps: int | None) -> float | None:
-    """Without the time of the validations to come, as the terminal says it."""
-    tokens, done, pace = (number(update, key) for key in ("tokens", "step", "tokens_per_second"))
-    if steps is None or not (tokens and done and pace):
-        return None
-    return round(max(steps - step, 0) * tokens / done / pace, 1)

@@ -1,6 +1,7 @@
 """BPE-dropout: other ways to cut the same words, so that training sees many segmentations (Provilkov et al. 2020)."""
 
 import random
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -21,9 +22,11 @@ class BpeDropout:
     spaces part. In scripts of several bytes a character a piece may therefore, rarely, hold an end and a beginning.
     """
 
-    def __init__(self, tokenizer: Tokenizer, rate: float, seed: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, rate: float, seed: int, longest: int = sys.maxsize) -> None:
+        """``longest``: pieces of a sentence; one that would have more is left as it was cut."""
         self.rate = rate
         self.seed = seed
+        self.longest = longest
         vocab = tokenizer.vocab
         self._rank = {
             (vocab[left], vocab[right]): (rank, vocab[left + right])
@@ -39,7 +42,7 @@ class BpeDropout:
         segmented: list[int] = []
         for word in self._words(ids):
             segmented += self._alternative(word, int(draws.random() * ALTERNATIVES))
-        return segmented
+        return segmented if len(segmented) <= self.longest else list(ids)
 
     def _words(self, ids: Sequence[int]) -> list[tuple[int, ...]]:
         """Runs of ids from one leading space to the next; merges never cross a space."""

@@ -1,6 +1,8 @@
 """The training's diary for TensorBoard: the same events as in the journal, as curves."""
 
 import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +26,40 @@ def require() -> None:
 
 
 class Board:
-    """Writes event files; TensorBoard passes over what an interrupted run wrote after ``step``."""
+    """Writes event files; TensorBoard passes over what an interrupted run wrote after ``step``.
 
-    def __init__(self, folder: Path, step: int) -> None:
+    What the disk does not take is told once and missing in the curves. A writer that has failed never writes again, so
+    the next :meth:`sync` takes another one.
+    """
+
+    def __init__(self, folder: Path, step: int, tell: Callable[[str], None]) -> None:
         require()
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._writer = SummaryWriter(str(folder), purge_step=step + 1)
+        self._folder, self._step, self._tell = folder, step, tell
+        self._writer: Any = None
+        self._is_told = False
+        self.sync()
 
     def write(self, event: str, facts: dict[str, Any]) -> None:
         """Add a point to each curve that ``event`` has."""
-        for name in SHOWN.get(event, ()):
-            self._writer.add_scalar(f"{event}/{name}", facts[name], facts["step"])
+        self._step = facts["step"]
+        with self._surviving():
+            for name in SHOWN.get(event, ()) if self._writer else ():
+                self._writer.add_scalar(f"{event}/{name}", facts[name], self._step)
 
     def sync(self) -> None:
         """Write what is waiting."""
-        self._writer.flush()
+        from torch.utils.tensorboard import SummaryWriter
+
+        with self._surviving():
+            self._writer = self._writer or SummaryWriter(str(self._folder), purge_step=self._step + 1)
+            self._writer.flush()
+
+    @contextmanager
+    def _surviving(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._writer = None
+            if not self._is_told:
+                self._tell(f"warning: TensorBoard's curves will have gaps: {error}")
+            self._is_told = True

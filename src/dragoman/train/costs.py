@@ -16,10 +16,11 @@ from dragoman.train import validation
 from dragoman.train.curve import can_draw, draw
 from dragoman.train.memory import keep_freed_memory
 from dragoman.train.optimizer import build_optimizer
-from dragoman.train.path import choose
+from dragoman.train.path import ALONE, choose
+from dragoman.train.placement import begin_alone, whole
 from dragoman.train.prepare import Prepared, longest_side
 from dragoman.train.shortage import Room
-from dragoman.train.state import Training, begin, contents
+from dragoman.train.state import Training, contents
 from dragoman.train.step import Place
 from dragoman.train.validation import ValidationSet
 
@@ -80,10 +81,13 @@ def measure(prepared: Prepared, seconds: float) -> Costs:
     keep_freed_memory()
     build_optimizer(torch.nn.Linear(1, 1), config.train)  # the first one of a process imports, in seconds
     started = time.monotonic()
-    training = begin(config, prepared.src.vocab_size, prepared.tgt.vocab_size)
+    training = begin_alone(config, prepared.src.vocab_size, prepared.tgt.vocab_size)
+    begun = time.monotonic()
+    update = _seconds_an_update(prepared, training, seconds)
+    training = whole(training, config, ALONE)
     return Costs(
-        begin=time.monotonic() - started,
-        update=_seconds_an_update(prepared, training, seconds),
+        begin=begun - started,
+        update=update,
         validation=_seconds_a_validation(prepared, training),
         save=_seconds_a_save(prepared, training),
         picture=_seconds_a_picture(),

@@ -10,8 +10,8 @@ from dragoman.config import Config
 from dragoman.data.batch import Batch, collate
 from dragoman.train.memory import keep_freed_memory
 from dragoman.train.path import choose
+from dragoman.train.placement import begin_alone
 from dragoman.train.presets import CorpusSize
-from dragoman.train.state import begin
 
 SAMPLE_TOKENS = 1024
 """Pieces, of the longer side, of the measured batch, or the configured ones if they are fewer."""
@@ -29,7 +29,7 @@ def training_minutes(config: Config, size: CorpusSize) -> float:
     if config.train.threads:
         torch.set_num_threads(config.train.threads)
     vocab = -(-config.text.vocab_size // 8) * 8
-    path = choose(begin(config, vocab, vocab), config, lambda _: None)
+    path = choose(begin_alone(config, vocab, vocab), config, lambda _: None)
     tokens = min(SAMPLE_TOKENS, config.data.batch_tokens)
     batch = _made_up(size, tokens, vocab, config.data.max_length)
     gradients, updates = [], []

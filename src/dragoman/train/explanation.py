@@ -32,7 +32,7 @@ def explain(config: Config, workers: int, length: str = "") -> list[str]:
         f"training: {length or f'{train.steps:,} updates'} of at most {tokens:,} tokens of the longer sides"
         f" ({workers} x {train.accumulate} batches of {config.data.batch_tokens:,})",
         f"memory: {state_bytes(config, workers) / MB:,.0f} MB for weights, average, gradient and moments,"
-        " in each process, and what a batch needs",
+        f" in each process, and what a batch needs{_of_kernels(config)}",
     ]
     if workers > 1:
         sent = f"{sent_bytes(config, workers) / MB:,.1f} MB sent by each an update"
@@ -59,9 +59,16 @@ def count_orthogonal(config: Config) -> int:
 
 
 def state_bytes(config: Config, workers: int) -> float:
-    """What a training holds all the time in each process; the kernels keep one gradient more for each of threads."""
+    """What a training holds all the time in each process; see also :func:`packed_bytes`."""
     parts = workers if config.train.sharded else 1
     return A_NUMBER * (KEPT * count_parameters(config) - count_orthogonal(config)) / parts
+
+
+def packed_bytes(config: Config) -> int:
+    """What the kernels hold beside it: every matrix laid out for the way there, and for the way back, in float32."""
+    model = _model(config)
+    matrices = sum(parameter.numel() for parameter in block_shapes(model))
+    return 2 * A_NUMBER * (matrices + config.model.d_model * vocabulary(config))
 
 
 def sent_bytes(config: Config, workers: int) -> float:
@@ -81,6 +88,16 @@ def _model(config: Config) -> nn.Module:
     """No memory is taken for it."""
     with torch.device("meta"):
         return build(config.model, vocabulary(config), vocabulary(config))
+
+
+def _of_kernels(config: Config) -> str:
+    if config.train.backend == "torch" or config.train.sharded or config.train.compile:
+        return ""
+    packed, gradient = packed_bytes(config) / MB, A_NUMBER * count_parameters(config) / MB
+    return (
+        f"; the kernels {packed:,.0f} MB more (half where factors are bfloat16), and {gradient:,.0f} MB for each thread"
+        " but the first"
+    )
 
 
 def _at(config: Config, workers: int) -> str:

@@ -1,5 +1,7 @@
 """After the last update: the model card and the picture of the training."""
 
+from collections.abc import Mapping, Sequence
+
 from dragoman import __version__
 from dragoman.store import files, records
 from dragoman.store.card import CardFacts, DataFact, ScoreFact, render
@@ -20,16 +22,23 @@ def finish(prepared: Prepared, outcome: Outcome, licence: str) -> None:
         files.write_atomic(prepared.folder.curve, draw(events, prepared.folder.root.resolve().name))
 
 
+def _named(entries: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The SHA-256 of each file; those of one name are told apart by the folders they lie in."""
+    sums = {tuple(entry["path"].split("/")): entry["sha256"] for entry in entries}
+    named: dict[str, str] = {}
+    for length in range(1, max(map(len, sums)) + 1):
+        named = {"/".join(path[-length:]): sha256 for path, sha256 in sums.items()}
+        if len(named) == len(sums):
+            break
+    return named
+
+
 def _facts(prepared: Prepared, outcome: Outcome, licence: str) -> CardFacts:
     config, counters = prepared.config, outcome.counters
     name = prepared.folder.root.resolve().name
     provenance = records.read(prepared.folder.provenance)
     pairs = {"train": provenance["pairs"]["kept"], "valid": provenance["pairs"]["validation"]}
-    data = [
-        DataFact(role, {entry["path"].rsplit("/", 1)[-1]: entry["sha256"] for entry in entries}, pairs[role])
-        for role, entries in provenance["data"].items()
-        if entries
-    ]
+    data = [DataFact(role, _named(entries), pairs[role]) for role, entries in provenance["data"].items() if entries]
     scores = [] if counters.best is None else [ScoreFact("validation pairs, greedy", "BLEU", round(counters.best, 2))]
     sizes: dict[str, str | int] = {
         "parameters": outcome.parameters,

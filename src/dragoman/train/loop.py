@@ -70,13 +70,14 @@ class Loop:
         self.costs = costs.read(prepared.folder)
         self.training = self._begin()
         self.path = choose(self.training, prepared.config, watcher.message, workers)
-        workers.agree(zlib.crc32(type(self.path).__name__.encode()), "computes updates in another way")
+        workers.agree(zlib.crc32(self.path.manner.encode()), "computes updates in another way")
         self.clock.resume(self.training.counters.seconds)
         self.parameters = sum(parameter.numel() for parameter in self.training.model.parameters())
         watcher.message(self._sizes())
-        board, counters = prepared.folder.root / "tensorboard", self.training.counters
-        self.journal = Journal(prepared.folder.journal, counters.journal_bytes) if workers.is_first else None
-        self.board = Board(board, counters.step) if self.config.tensorboard and workers.is_first else None
+        folder, counters, is_first = prepared.folder, self.training.counters, workers.is_first
+        self.journal = Journal(folder.journal, counters.journal_bytes) if is_first else None
+        has_board = self.config.tensorboard and is_first
+        self.board = Board(folder.root / "tensorboard", counters.step, watcher.message) if has_board else None
         self.pace = Pace()
         self.room = Room()
         self.attempts = Attempts(watcher.message, self._note)
@@ -86,8 +87,9 @@ class Loop:
         begun = self.training.counters
         batches = self._read(begun.place)
         while not (why := self._end()):
+            started = time.monotonic()
             group = list(islice(batches, self.config.accumulate))
-            self._update([batch for batch, _ in group], group[-1][1])
+            self._update([batch for batch, _ in group], group[-1][1], started)
             self._recover()
             self._look()
             if signal_number := self._signal(stop()):
@@ -99,7 +101,7 @@ class Loop:
             self._end_early()
         if self.training.counters != begun:
             self._note_end(why)
-            self._save(last=True)
+            self._save(last=True, regular=why != OUT_OF_TIME)
         return Outcome(self.training.counters, self.parameters)
 
     def _end(self) -> str:
@@ -146,10 +148,9 @@ class Loop:
                 self.watcher.message(f"update {step:,}: out of memory while pairs are read; trying again")
             time.sleep(PAUSE)
 
-    def _update(self, batches: list[Batch], place: Place) -> None:
+    def _update(self, batches: list[Batch], place: Place, started: float) -> None:
         counters = self.training.counters
         step = counters.step + 1
-        started = time.monotonic()
         rate = learning_rate(step, self.config, counters.rate_factor)
         fitted = self._backpropagate(batches, step)
         gradient = fitted.gradient
@@ -206,9 +207,11 @@ class Loop:
         return False
 
     def _take_up(self, training: Training) -> None:
-        """Go on with other weights."""
+        """Go on with other weights; none of the workers before all have read theirs, which the first may delete."""
+        del self.path  # two have no room where there was too little
         self.training = place(training, self.prepared.config, self.workers)
         self.path = choose(self.training, self.prepared.config, self.watcher.message, self.workers)
+        self.workers.gather([], patiently=True)
 
     def _tell(self, gradient: Gradient, rate: float, spent: float) -> None:
         counters = self.training.counters
@@ -217,6 +220,9 @@ class Loop:
             self.watcher.message(f"update {counters.step} skipped: loss {gradient.loss}, gradient norm {gradient.norm}")
             return
         self.pace.add(gradient.loss, gradient.tokens, spent)
+        left = (self.config.steps - counters.step) * self.pace.seconds
+        if self.config.budget:
+            left = min(left, max(self.config.budget - self.clock.seconds, 0.0))
         if counters.step % 50 == 0 or counters.step == self.config.steps:
             self._note(
                 "update",
@@ -228,11 +234,9 @@ class Loop:
                     "learning_rate": rate,
                     "tokens": counters.tokens,
                     "tokens_per_second": round(self.pace.tokens_per_second, 1),
+                    "seconds_left": round(left, 1),
                 },
             )
-        left = (self.config.steps - counters.step) * self.pace.seconds
-        if self.config.budget:
-            left = min(left, max(self.config.budget - self.clock.seconds, 0.0))
         self.watcher.progress(
             Progress(
                 counters.step,

@@ -1,8 +1,8 @@
 """Updates by the kernels in ``native/``: tokens without padding, every step of the pass fused, logits never kept."""
 
 import ctypes
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from dragoman.model.feedforward import FeedForward
 from dragoman.model.positions import LearnedPositions
 from dragoman.train.optimizer import start_state
 from dragoman.train.orthogonal import MARGIN, MOMENTUM, POLYNOMIALS, SIZE, TINY
+from dragoman.train.step import drawn
 
 BLOCK = 16
 """What the kernels want the widths of heads and of the feed-forward network to be multiples of."""
@@ -79,7 +80,8 @@ class Packed:
         self.gradient = _flat_gradient(model, memory)
         self._is_training = model.training
         self._settings = _Settings(optimizer, self.parameters)
-        self._kept = _Network(model, config, train, self.parameters, longest)
+        self.precision = _precision(train)
+        self._kept = _Network(model, config, self.precision, self.parameters, longest)
         self._trainer = self.library.dragoman_trainer_new(ctypes.byref(self._kept.network))
         if not self._trainer:
             raise self._failure()
@@ -105,13 +107,12 @@ class Packed:
         for number, batch in enumerate(batches):
             found = ctypes.c_double()
             pairs = _Pairs(batch)
-            drawn, smoothing = self.drawn(seed, number), self.train.label_smoothing
             self._check(
                 self.library.dragoman_trainer_gradient(
                     self._trainer,
                     ctypes.byref(pairs.pairs),
-                    drawn,
-                    smoothing,
+                    drawn(seed, number),
+                    self.train.label_smoothing,
                     1 / total,
                     number > 0,
                     ctypes.byref(found),
@@ -119,11 +120,6 @@ class Packed:
             )
             loss += found.value / total
         return loss
-
-    @staticmethod
-    def drawn(seed: int, number: int) -> int:
-        """What dropout in batch ``number`` of an update with this seed is drawn from."""
-        return int.from_bytes(hashlib.blake2b(f"{seed} {number}".encode(), digest_size=4).digest(), "little")
 
     def norm(self) -> float:
         """Length of the whole gradient."""
@@ -183,17 +179,23 @@ class Packed:
         return MemoryError(message) if message == "out of memory" else EngineError(message)
 
 
+def _precision(train: TrainConfig) -> Literal["float32", "bfloat16"]:
+    """What ``train.precision`` means here."""
+    if train.precision != "auto":
+        return train.precision
+    return "bfloat16" if open_library().dragoman_has_bfloat16() else "float32"
+
+
 class _Network:
     """The model as the library wants it told, and the arrays that the telling points to."""
 
     def __init__(
-        self, model: EncoderDecoder, config: ModelConfig, train: TrainConfig, parameters: list[Tensor], longest: int
+        self, model: EncoderDecoder, config: ModelConfig, precision: str, parameters: list[Tensor], longest: int
     ) -> None:
         learned = [each.position for each in (model.src_embedding, model.tgt_embedding)]
         is_learned = isinstance(learned[0], LearnedPositions)
         rows = config.max_positions if is_learned else longest
-        is_fast = bool(open_library().dragoman_has_bfloat16())
-        is_half = train.precision == "bfloat16" or (train.precision == "auto" and is_fast)
+        is_half = precision == "bfloat16"
         places = torch.arange(rows)
         self.tables = [position(places).detach().contiguous() for position in learned]
         self.weights = _pointers(parameters)

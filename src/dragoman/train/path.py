@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from dragoman.config import Config
 from dragoman.data.batch import Batch
+from dragoman.engine.library import instruction_set
 from dragoman.errors import EngineError, TrainingError, is_shortage
 from dragoman.train import optimizer
 from dragoman.train.blackboard import Blackboard, hang
@@ -17,14 +18,21 @@ from dragoman.train.placement import device_of
 from dragoman.train.prepare import longest_side
 from dragoman.train.shortage import Fitted, HalfMade
 from dragoman.train.state import Training
-from dragoman.train.step import Gradient, backpropagate, clip
+from dragoman.train.step import Gradient, backpropagate, clip, drawn
 from dragoman.train.workers import Workers
 
 ALONE = Workers()
 
+NO_MEMORY = "out of memory; lower data.batch_tokens in a new folder, or add workers"
+
 
 class Path(Protocol):
     """From batches to a gradient, and from the gradient to other weights."""
+
+    @property
+    def manner(self) -> str:
+        """What must be alike in all workers, for their weights to stay the same bits."""
+        ...
 
     def gradient(self, batches: Sequence[Batch], seed: int) -> Gradient:
         """Set every parameter's ``grad`` to that of the mean loss over all real target tokens of ``batches``.
@@ -63,9 +71,14 @@ class PlainPath:
             for layer in (*training.model.encoder.layers, *training.model.decoder.layers):
                 layer.compile(dynamic=True)  # the layers are alike, so that one of each kind is compiled
 
+    @property
+    def manner(self) -> str:
+        """See :class:`Path`."""
+        return f"{type(self).__name__} {self.precision}"
+
     def gradient(self, batches: Sequence[Batch], seed: int) -> Gradient:
         """See :class:`Path`; alone, it is clipped here."""
-        torch.manual_seed(seed)
+        torch.manual_seed(drawn(seed, 0))
         train = self.config
         clip_norm = train.clip_norm if self.workers.count == 1 else 0.0
         return backpropagate(self.training.model, batches, train.label_smoothing, clip_norm, self.precision)
@@ -105,7 +118,7 @@ class ShardedPath(PlainPath):
         Raises:
             TrainingError: there is not enough memory. To look at smaller batches, all would have to.
         """
-        torch.manual_seed(seed)
+        torch.manual_seed(drawn(seed, 0))
         train, model = self.config, self.training.model
         counts = self.workers.gather([sum(batch.tgt_tokens for batch in batches)])
         total = max(int(sum(count for [count] in counts)), 1)
@@ -115,12 +128,24 @@ class ShardedPath(PlainPath):
         except (MemoryError, RuntimeError) as error:
             if not is_shortage(error):
                 raise
-            raise TrainingError("out of memory; lower data.batch_tokens in a new folder, or add workers") from error
+            raise TrainingError(NO_MEMORY) from error
         return replace(own, loss=own.loss * total / max(own.tgt_tokens, 1))
 
     def combine(self, own: Fitted) -> Fitted:
         """See :class:`Path`; only the counts are left to be added up."""
         return _with_norm(_add_up(self.workers, own)[0], own.gradient.norm)
+
+    def update(self, gradient: Gradient, rate: float, step: int) -> None:
+        """See :class:`Path`; Muon gathers its momentum.
+
+        Raises:
+            TrainingError: there is not enough memory; the others may be waiting for this one's part.
+        """
+        try:
+            with self.workers.explained():
+                super().update(gradient, rate, step)
+        except HalfMade as error:
+            raise TrainingError(NO_MEMORY) from error
 
 
 class FusedPath:
@@ -139,6 +164,11 @@ class FusedPath:
         """Of the gradient: seen by all workers, where that can be."""
         self.board = hang(self.workers, size)
         return torch.zeros(size) if self.board is None else self.board.own
+
+    @property
+    def manner(self) -> str:
+        """See :class:`Path`; the number of threads may differ."""
+        return f"{type(self).__name__} {instruction_set()} {self.packed.precision}"
 
     def gradient(self, batches: Sequence[Batch], seed: int) -> Gradient:
         """See :class:`Path`."""

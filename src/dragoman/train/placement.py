@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import torch
+from msgspec.structs import replace
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
@@ -13,7 +14,7 @@ from dragoman.errors import ConfigError
 from dragoman.model.build import build, named_weights
 from dragoman.model.families import EncoderDecoder
 from dragoman.train.optimizer import build_optimizer, optimizer_tensors, restore_optimizer
-from dragoman.train.state import Training
+from dragoman.train.state import Training, begin
 from dragoman.train.workers import Workers
 
 
@@ -64,6 +65,16 @@ def place(training: Training, config: Config, workers: Workers) -> Training:
     weights = dict(training.model.named_parameters())
     restore_optimizer(training.model, optimizer, {name: _like(moments[name], name, weights) for name in moments})
     return Training(training.model, training.average, optimizer, training.counters)
+
+
+def begin_alone(config: Config, src_vocab: int, tgt_vocab: int) -> Training:
+    """A training before its first update, where this process alone would make it; in order to be measured.
+
+    Raises:
+        ConfigError: see :func:`device_of`.
+    """
+    alone = replace(config, train=replace(config.train, sharded=False))
+    return place(begin(alone, src_vocab, tgt_vocab), alone, Workers())
 
 
 def whole(training: Training, config: Config, workers: Workers) -> Training:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from dragoman import __version__
 from dragoman import config as configuration
-from dragoman.config import Config, Layer
+from dragoman.config import DEFAULTS, Config, Layer
 from dragoman.data import tokenfile
 from dragoman.data.corpus import Corpus
 from dragoman.data.language import languages
@@ -64,8 +64,9 @@ class Prepared:
         text, data, seed = self.config.text, self.config.data, self.config.train.seed
         src_dropout = tgt_dropout = None
         if text.bpe_dropout:
-            src_dropout = BpeDropout(self.src, text.bpe_dropout, seed)
-            tgt_dropout = BpeDropout(self.tgt, text.bpe_dropout, seed)
+            src_dropout, tgt_dropout = (
+                BpeDropout(side, text.bpe_dropout, seed, longest_side(self.config)) for side in (self.src, self.tgt)
+            )
         return Reader(self.tokens, data.batch_tokens, seed, src_dropout, tgt_dropout)
 
 
@@ -126,9 +127,12 @@ def prepare(
         watcher.message(f"warning: there will be no {folder.curve.name}: {lacking}")
     fingerprints = _fingerprints(sources)
     if folder.config.exists():
+        config = configuration.load(folder.config)
         _check_data(folder, fingerprints, sources.accept_changed_data)
         _check_start(folder, sources.start)
-        begun = _open(folder, configuration.load(folder.config))
+        if not _ids(folder).is_dir():
+            _write_ids_again(folder, config, sources.train, watcher)
+        begun = _open(folder, config)
         wanted = [*([plan.resume(begun, watcher)] if plan else []), *layers]
         _check_layers(begun, wanted)
         return _change(begun, wanted)
@@ -255,7 +259,7 @@ def _change(begun: Prepared, layers: Sequence[Layer]) -> Prepared:
 
 def _open(folder: ModelFolder, config: Config) -> Prepared:
     src, tgt = read_tokenizers(folder, config)
-    tokens = tokenfile.TokenFile.open(folder.corpus / "train")
+    tokens = tokenfile.TokenFile.open(_ids(folder))
     pairs = records.read(folder.corpus / "valid.json")[: config.train.validate_limit]
     validation = ValidationSet([src for src, _ in pairs], [tgt for _, tgt in pairs], config.text.tgt_lang)
     shaping = {
@@ -264,20 +268,45 @@ def _open(folder: ModelFolder, config: Config) -> Prepared:
         "data": config.data.to_dict(),
         "train": {key: value for key, value in config.train.to_dict().items() if key not in FREE},
     }
+    chosen = {
+        f"{section}.{key}": value
+        for section, values in shaping.items()
+        for key, value in values.items()
+        if value != DEFAULTS.to_dict()[section][key]  # so that later versions may add keys
+    }
     counts = records.read(folder.provenance)["pairs"]
-    identity = {"configuration": records.digest(shaping), "data": records.digest(counts)}
+    identity = {"configuration": records.digest(chosen), "data": records.digest(counts)}
     return Prepared(folder, config, src, tgt, tokens, validation, identity)
 
 
 def _check_data(folder: ModelFolder, fingerprints: dict[str, Any], accept_changed_data: bool) -> None:
-    if not (folder.corpus / "train").is_dir():
+    has_ids = _ids(folder).is_dir()
+    if not has_ids and not any(folder.checkpoints.iterdir()):
         raise FolderError(f"{folder.root} holds a finished model without its training/ part; train into a new folder")
     before = records.read(folder.provenance)["data"]
-    if _contents(before) != _contents(fingerprints) and not accept_changed_data:
+    if _contents(before) == _contents(fingerprints):
+        return
+    if not has_ids:
+        raise DataError(
+            f"{_ids(folder)} is gone, and the data are not those it was made of; give the same files, or train into a"
+            " new folder"
+        )
+    if not accept_changed_data:
         raise DataError(
             f"the data are not those that {folder.root} was begun with; give the same files, train into a new folder,"
             " or pass --accept-changed-data to go on with the data read then"
         )
+
+
+def _write_ids_again(folder: ModelFolder, config: Config, corpus: Corpus, watcher: Watcher) -> None:
+    """As they were, for the data are the same: somebody has deleted them."""
+    watcher.message("writing the ids again")
+    pairs = records.read(folder.provenance)["pairs"]
+    src, tgt = read_tokenizers(folder, config)
+    counts = _build_tokens(folder, config, _training_pairs(corpus, pairs["held_out_every"]), src, tgt)
+    if any(pairs[key] != count for key, count in counts.items()):
+        shutil.rmtree(_ids(folder))
+        raise DataError(f"the data give other pairs than when {folder.root} was begun; train into a new folder")
 
 
 def _check_start(folder: ModelFolder, start: Start | None) -> None:
@@ -362,6 +391,10 @@ def _learn(config: Config, sample: list[tuple[str, ...]]) -> tuple[Tokenizer, To
     return src, tgt
 
 
+def _ids(folder: ModelFolder) -> Path:
+    return folder.corpus / "train"
+
+
 def _drain(sample: list[tuple[str, ...]]) -> Iterator[str]:
     """All texts, each forgotten when it was given: learning begins after the last and needs the memory."""
     try:
@@ -374,7 +407,7 @@ def _drain(sample: list[tuple[str, ...]]) -> Iterator[str]:
 def _build_tokens(
     folder: ModelFolder, config: Config, pairs: Iterable[tuple[str, str]], src: Tokenizer, tgt: Tokenizer
 ) -> dict[str, int]:
-    path = folder.corpus / "train"
+    path = _ids(folder)
     if path.exists():
         shutil.rmtree(path)
     src_words = Words(src)

@@ -40,7 +40,7 @@ class Room:
         """What ``compute`` makes of ``batches``, however often they must be cut for it.
 
         The gradient is that of the whole batches: accumulated batches add up to the same, except for the order of the
-        sums. A pair alone is always tried.
+        sums and the masks of dropout. A pair alone is always tried.
         """
         left, lost, failed = list(batches), 0, 0
         while True:

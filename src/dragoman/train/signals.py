@@ -18,7 +18,8 @@ def caught() -> Iterator[Callable[[], int]]:
 
     def note(number: int, _: FrameType | None) -> None:
         received.append(number)
-        signal.signal(number, signal.SIG_DFL)
+        for each in watched:
+            signal.signal(each, signal.SIG_DFL)
 
     before = {number: signal.signal(number, note) for number in watched}
     try:

@@ -1,5 +1,6 @@
 """The journey of an update: text -> tokens -> batches -> model -> loss -> gradient."""
 
+import hashlib
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -83,6 +84,11 @@ class Gradient:
     def is_finite(self) -> bool:
         """Whether the optimizer may use it."""
         return bool(np.isfinite(self.loss) and np.isfinite(self.norm))
+
+
+def drawn(seed: int, number: int) -> int:
+    """32 bits for dropout in batch ``number`` of an update with this ``seed``, of which every bit counts."""
+    return int.from_bytes(hashlib.blake2b(f"{seed} {number}".encode(), digest_size=4).digest(), "little")
 
 
 def backpropagate(

@@ -23,8 +23,8 @@ from dragoman.model.build import named_weights
 from dragoman.model.families import EncoderDecoder
 from dragoman.text.tokenizer import Tokenizer
 
-BATCH, BATCH_TOKENS = 64, 4096
-"""Most pairs, and most padded target pieces, that are looked at together."""
+BATCH, LOGITS = 64, 2**21
+"""Most pairs, and about the most logits, that there are at once: a training keeps the memory that it ever had."""
 
 SHARES = 1, 8, BATCH
 """What both are divided by, one after the other, while there is not enough memory."""
@@ -119,7 +119,7 @@ def _batches(pairs: ValidationSet, src: Tokenizer, tgt: Tokenizer, max_length: i
     fitting = sorted((pair for pair in encoded if max(map(len, pair)) <= max_length), key=lambda pair: len(pair[1]))
     while fitting:
         size = min(max(BATCH // share, 1), len(fitting))
-        while size > 1 and size * (len(fitting[size - 1][1]) + 1) > BATCH_TOKENS // share:
+        while size > 1 and size * (len(fitting[size - 1][1]) + 1) * tgt.vocab_size > LOGITS // share:
             size -= 1
         yield collate(fitting[:size])
         fitting = fitting[size:]

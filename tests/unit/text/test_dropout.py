@@ -50,6 +50,17 @@ def test_the_share_of_skipped_merges() -> None:
     assert 0.65 < whole / 4000 < 0.75
 
 
+def test_a_sentence_that_would_be_too_long_stays() -> None:
+    ids = toy_tokenizer().encode(LINES[0])
+    longest = len(ids) + 2
+    limited = BpeDropout(toy_tokenizer(), 0.3, 1, longest)
+    found = [limited.segment(ids, random.Random(draw)) for draw in range(50)]
+    assert max(map(len, found)) <= longest
+    wanted = [cut(LINES[0], 0.3, draw=draw) for draw in range(50)]
+    assert found == [each if len(each) <= longest else ids for each in wanted]
+    assert any(len(each) > longest for each in wanted)
+
+
 def test_it_varies_from_draw_to_draw_and_from_word_to_word() -> None:
     dropout, draws = BpeDropout(toy_tokenizer(), 0.3, 1), random.Random(1)
     ids = toy_tokenizer().encode(LINES[1])

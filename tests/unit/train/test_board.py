@@ -29,7 +29,7 @@ def update(step: int) -> dict[str, Any]:
 
 def test_the_curves(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    board = Board(tmp_path, 0)
+    board = Board(tmp_path, 0, print)
     board.write("update", update(1))
     board.write("update", update(2))
     board.write("skipped", {"step": 3})
@@ -43,11 +43,11 @@ def test_the_curves(tmp_path: Path) -> None:
 
 def test_a_resumed_run_overrides_what_was_lost(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    first = Board(tmp_path, 0)
+    first = Board(tmp_path, 0, print)
     for step in (1, 2, 3):
         first.write("update", update(step))
     first.sync()
-    second = Board(tmp_path, 1)
+    second = Board(tmp_path, 1, print)
     second.write("update", update(2))
     second.sync()
     assert [step for step, _ in curves(tmp_path)["update/loss"]] == [1, 2]
@@ -68,7 +68,35 @@ def test_a_training_draws_what_its_journal_says(tmp_path: Path) -> None:
         assert loss == pytest.approx(event["loss"], rel=1e-6)
 
 
+def test_a_full_disk_costs_points_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer keeps its failure for ever; it is told once, and curves go on in another file."""
+    writers = pytest.importorskip("tensorboard.summary.writer.event_file_writer")
+    told = list[str]()
+    board = Board(tmp_path, 0, told.append)
+    board.write("update", update(1))
+    board.sync()
+    with monkeypatch.context() as patch:
+
+        def full(*_: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        patch.setattr(writers._AsyncWriter, "flush", full)
+        for step in (2, 3):
+            board.write("update", update(step))
+            board.sync()
+    for step in (4, 5):
+        board.write("update", update(step))
+        board.sync()
+    assert told == ["warning: TensorBoard's curves will have gaps: [Errno 28] No space left on device"]
+    steps = [step for step, _ in curves(tmp_path)["update/loss"]]
+    assert (steps[0], steps[-1]) == (1, 5)
+    unwritable = tmp_path / "file"
+    unwritable.write_text("")
+    Board(unwritable, 0, told.append).write("update", update(1))
+    assert len(told) == 2
+
+
 def test_a_missing_package_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"pip install dragoman\[tensorboard\]"):
-        Board(tmp_path, 0)
+        Board(tmp_path, 0, print)

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from dragoman.store import checkpoint, tensors
 from dragoman.train import journal, validation
 from dragoman.train.loop import Loop
 from dragoman.train.prepare import Prepared
@@ -30,6 +32,18 @@ def test_nothing_became_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (counters.step, counters.best_step, counters.best) == (4, 2, 2.0)
     assert ends(prepared) == [{"event": "end", "step": 4, "reason": "nothing became better in 2 validations"}]
     assert Loop(prepared, Silent()).run(lambda: 0).counters == counters
+
+
+def test_what_is_kept_is_the_running_average(tmp_path: Path) -> None:
+    prepared = fresh(tmp_path / "data", 12, train__steps=3, train__validate_every=3)
+    Loop(prepared, Silent()).run(lambda: 0)
+    found, _ = checkpoint.newest(prepared.folder.checkpoints)
+    assert found is not None
+    kept = tensors.read_tensors(prepared.folder.weights)
+    average, last = (tensors.read_tensors(found.file(f"{name}.safetensors")) for name in ("average", "model"))
+    assert kept.keys() == average.keys()
+    assert all(torch.equal(kept[name], tensor) for name, tensor in average.items())
+    assert not all(torch.equal(kept[name], tensor) for name, tensor in last.items())
 
 
 def test_a_signal_ends_the_command_and_not_the_training(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import torch
 
 from dragoman.config import merge
 from dragoman.train.estimate import training_minutes
@@ -21,6 +22,14 @@ def test_it_is_a_time() -> None:
     found = minutes(steps=10)
     assert math.isfinite(found)
     assert 0 < found < 10
+
+
+def test_it_is_measured_where_it_will_be_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as that can be seen without a GPU: nothing is measured on the CPU in its place."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises((AssertionError, RuntimeError), match=r"(?i)cuda|nvidia"):
+        minutes(steps=10)
 
 
 def test_a_thousand_times_the_updates_take_longer() -> None:

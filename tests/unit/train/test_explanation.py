@@ -7,7 +7,14 @@ import pytest
 from command import call
 from dragoman.config import merge
 from dragoman.model.build import build
-from dragoman.train.explanation import count_orthogonal, count_parameters, explain, sent_bytes, state_bytes
+from dragoman.train.explanation import (
+    count_orthogonal,
+    count_parameters,
+    explain,
+    packed_bytes,
+    sent_bytes,
+    state_bytes,
+)
 from trainings import corpus
 
 SMALL = {
@@ -33,6 +40,11 @@ def test_the_arithmetic() -> None:
     assert sent_bytes(sharded, 4) == pytest.approx(3 * 3 * 3 / 4 * 4 * count)
 
 
+def test_what_the_kernels_pack() -> None:
+    """Five attentions of four matrices of 16 x 16, three networks of two of 16 x 32, the output's of 272 x 16."""
+    assert packed_bytes(merge([SMALL])) == 2 * 4 * (5 * 4 * 16 * 16 + 3 * 2 * 16 * 32 + 272 * 16)
+
+
 def test_muon_keeps_one_number_less_and_gathers_it() -> None:
     """Five attentions of four matrices of 16 x 16, three networks of two of 16 x 32."""
     muon = merge([SMALL, {"train": {"optimizer": "muon"}}])
@@ -47,6 +59,9 @@ def test_muon_keeps_one_number_less_and_gathers_it() -> None:
 def test_the_lines() -> None:
     lines = explain(merge([SMALL]), 2)
     assert lines[1] == "training: 1,000 updates of at most 600 tokens of the longer sides (2 x 3 batches of 100)"
+    kernels = "; the kernels 0 MB more (half where factors are bfloat16), and 0 MB for each thread but the first"
+    assert lines[2].endswith(kernels)
+    assert "kernels" not in explain(merge([SMALL, {"train": {"backend": "torch"}}]), 1)[2]
     assert lines[3].startswith("workers: 2; ")
     assert len(explain(merge([SMALL]), 1)) == 3
 

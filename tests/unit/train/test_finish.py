@@ -28,6 +28,20 @@ def test_the_card_and_the_picture(tmp_path: Path) -> None:
     assert prepared.folder.curve.read_bytes().startswith(b"\x89PNG")
 
 
+def test_files_of_one_name(tmp_path: Path) -> None:
+    train = corpus(tmp_path, 30)
+    moved = [tmp_path / side / "train.txt" for side in ("en", "de")]
+    for path, to in zip(train, moved, strict=True):
+        to.parent.mkdir()
+        path.rename(to)
+    prepared = prepared_in(tmp_path / "m", moved)
+    finish(prepared, Loop(prepared, Silent()).run(lambda: 0), "")
+    card = prepared.folder.card.read_text()
+    assert "en/train.txt" in card
+    assert "de/train.txt" in card
+    assert str(tmp_path) not in card
+
+
 def test_without_matplotlib_it_is_said_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (preparing, finishing):
         monkeypatch.setattr(module, "can_draw", lambda: False)

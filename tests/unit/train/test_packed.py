@@ -16,9 +16,11 @@ from dragoman.errors import EngineError
 from dragoman.loss import token_loss
 from dragoman.model.dropout import Dropout
 from dragoman.model.families import EncoderDecoder
+from dragoman.train.loop import SEEDS_APART
 from dragoman.train.packed import Packed
 from dragoman.train.path import FusedPath, PlainPath, choose
 from dragoman.train.state import Training, begin
+from dragoman.train.step import drawn
 
 VOCAB, LONGEST = 104, 40
 SIZES = {"d_model": 64, "num_heads": 2, "d_ff": 96, "num_encoder_layers": 2, "num_decoder_layers": 2}
@@ -137,7 +139,7 @@ def draw_like_kernels(model: EncoderDecoder, batch: Batch, rate: float, seed: in
     """Give ``model`` the masks that the kernels draw for ``batch``."""
     for site, (owner, name, is_source) in enumerate(dropouts(model)):
         mask = batch.src_mask if is_source else batch.tgt_mask
-        setattr(owner, name, DrawnMask(site, Packed.drawn(seed, 0), Dropout(rate).dropped, mask))
+        setattr(owner, name, DrawnMask(site, drawn(seed, 0), Dropout(rate).dropped, mask))
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
@@ -255,6 +257,58 @@ def test_an_update_is_the_same_on_any_number_of_threads(optimizer: str, monkeypa
         found.append([*begun.model.parameters(), *begun.average.parameters()])
     for others in found[1:]:
         assert all(torch.equal(*pair) for pair in zip(found[0], others, strict=True))
+
+
+def test_a_norm_is_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers may differ in it, and clip by the same number all the same."""
+    norms = set[float]()
+    for threads in (1, 2, 3, 7):
+        monkeypatch.setattr(torch, "get_num_threads", lambda count=threads: count)
+        settings = config()
+        fused = packed(training(settings), settings)
+        fused.gradient.copy_(torch.randn(fused.gradient.shape, generator=torch.Generator().manual_seed(1)))
+        norms.add(fused.norm())
+    assert len(norms) == 1
+
+
+def test_an_empty_side_is_as_good_as_any() -> None:
+    """It has an EOS."""
+    settings = config(dropout=0.0)
+    begun = training(settings)
+    sides: list[list[int]] = [[], [5], [6, 7, 8, 9]]
+    batch = collate(list(itertools.product(sides, sides)))
+    loss, wanted = reference(begun.model, batch)
+    fused = packed(begun, settings)
+    assert fused.accumulate([batch], batch.tgt_tokens, 1) == pytest.approx(loss, rel=1e-5)
+    assert_same(gradients(begun.model), wanted, 2e-5, 0.999999)
+
+
+@pytest.mark.parametrize("is_fast", [0, 1])
+def test_factors_are_halves_where_that_is_fast(is_fast: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Machine:
+        dragoman_has_bfloat16 = staticmethod(lambda: is_fast)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(library, name)
+
+    library = open_library()
+    monkeypatch.setattr("dragoman.train.packed.open_library", Machine)
+    found = [
+        packed(training(settings), settings).precision
+        for settings in (config({"precision": each}) for each in ("auto", "float32", "bfloat16"))
+    ]
+    assert found == ["bfloat16" if is_fast else "float32", "float32", "bfloat16"]
+
+
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_every_bit_of_a_seed_counts_for_dropout(backend: str) -> None:
+    """Two seeds, and two workers, draw other masks for the same update; one draws the same again."""
+    settings = config({"backend": backend}, dropout=0.3)
+    path, batch = choose(training(settings), settings, lambda _: None), pairs(20)
+    seeds = [(seed << 32) + step for seed, step in ((1, 5), (2, 5), (1 + SEEDS_APART, 5), (1, 6), (1, 5))]
+    losses = [path.gradient([batch], seed).loss for seed in seeds]
+    assert len(set(losses)) == 4
+    assert losses[-1] == losses[0]
 
 
 def test_what_the_kernels_do_not_fit_is_trained_by_pytorch() -> None:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import pytest
 
 from command import write_lines
-from dragoman.errors import ConfigError, DataError
+from dragoman.config import Config
+from dragoman.errors import ConfigError, DataError, FolderError
 from dragoman.store import files
 from dragoman.store.folder import ModelFolder
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.train import prepare
 from dragoman.train.loop import Loop
-from dragoman.train.prepare import Prepared, held_out, longest_side
+from dragoman.train.prepare import Prepared, held_out, longest_side, reopen
 from trainings import Silent, corpus, digit_lines, prepared_in
 
 
@@ -69,6 +71,45 @@ def test_one_pair_far_down_its_file(tmp_path: Path) -> None:
     prepared = prepared_in(tmp_path / "m", pair, watcher=watcher)
     assert len(prepared.tokens) == 1
     assert f"skipped in the training data: {line - 1} pairs skipped (both sides empty {line - 1})" in watcher.messages
+
+
+def test_ids_that_were_deleted_are_written_again(tmp_path: Path) -> None:
+    """With the same bytes, for a training that has begun and for the data it was begun with; not for others."""
+    train, values = corpus(tmp_path, 60), {"data__drop_duplicates": "true", "train__save_every": 2}
+    prepared = prepared_in(tmp_path / "m", train, **values)
+    shutil.move(prepared.folder.corpus / "train", tmp_path / "ids")
+    with pytest.raises(FolderError, match="without its training/ part"):
+        prepared_in(tmp_path / "m", train, **values)
+    shutil.move(tmp_path / "ids", prepared.folder.corpus / "train")
+    Loop(prepared, Silent()).run(lambda: 0)
+    ids = content(prepared.folder.corpus / "train")
+    shutil.rmtree(prepared.folder.corpus / "train")
+    watcher = Silent()
+    again = prepared_in(tmp_path / "m", train, watcher=watcher, **values)
+    assert "writing the ids again" in watcher.messages
+    assert content(again.folder.corpus / "train") == ids
+    assert again.identity == prepared.identity
+    shutil.rmtree(prepared.folder.corpus / "train")
+    train[0].write_text(train[0].read_text().replace("1", "2"))
+    with pytest.raises(DataError, match="is gone, and the data are not those it was made of"):
+        prepared_in(tmp_path / "m", train, **values)
+
+
+def test_a_later_version_may_know_more_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints are told apart by what differs from the defaults."""
+    one, other = (
+        prepared_in(tmp_path / name, corpus(tmp_path, 60), train__seed=seed).identity["configuration"]
+        for name, seed in (("one", 1), ("other", 2))
+    )
+    assert one != other
+    real = Config.to_dict
+
+    def to_dict(self: Config) -> dict[str, dict[str, Any]]:
+        known = real(self)
+        return {**known, "train": {**known["train"], "new": 7}}
+
+    monkeypatch.setattr(Config, "to_dict", to_dict)
+    assert reopen(ModelFolder(tmp_path / "one")).identity["configuration"] == one
 
 
 def test_the_report_is_kept_and_its_warnings_told(tmp_path: Path) -> None:

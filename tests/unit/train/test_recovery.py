@@ -152,6 +152,26 @@ def test_stopped_and_resumed(
     assert fingerprint(stopped) == fingerprint(straight)
 
 
+def test_the_rates_that_updates_are_made_with(fresh: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: up to 5e-3 at update 10, then as 1 / sqrt; half of it after the step back; a resumption changes none."""
+    used = dict[int, float]()
+    real = PlainPath.update
+
+    def update(self: PlainPath, gradient: Gradient, rate: float, step: int) -> None:
+        used[step] = rate
+        real(self, gradient, rate, step)
+
+    monkeypatch.setattr(PlainPath, "update", update)
+    poison(monkeypatch, not_finite(6, 7, 8))
+    prepared = fresh()
+    left = iter((0, 0, signal.SIGTERM))
+    Loop(prepared, Silent()).run(lambda: next(left))
+    Loop(prepared, Silent()).run(lambda: 0)
+    before = {step: 5e-4 * step for step in range(1, 6)}
+    after = {9: 2.25e-3, 10: 2.5e-3, 11: 2.3837e-3, 12: 2.2822e-3, 13: 2.1926e-3, 14: 2.1129e-3}
+    assert used == pytest.approx({**before, **after}, rel=1e-4)
+
+
 class Killer(Silent):
     """Ends the process, as far as a test can, after an update."""
 

@@ -43,7 +43,7 @@ def test_it_does_not_depend_on_the_batches(
 ) -> None:
     whole = loss_of(model, SOURCES, TARGETS)
     monkeypatch.setattr(validation, "BATCH", pairs)
-    monkeypatch.setattr(validation, "BATCH_TOKENS", tokens)
+    monkeypatch.setattr(validation, "LOGITS", tokens * toy_tokenizer(PIECES).vocab_size)
     assert loss_of(model, SOURCES, TARGETS) == pytest.approx(whole, rel=1e-10)
 
 
