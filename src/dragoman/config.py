@@ -22,6 +22,9 @@ from dragoman.errors import ConfigError
 MAX_PARAMETERS = 4_000_000_000
 """Ceiling on the size of a model that a configuration may describe; checked before anything is allocated."""
 
+MOST_STEPS = 100_000_000
+"""Updates of the longest training."""
+
 Size = Annotated[int, Meta(ge=1, le=1_000_000)]
 Layers = Annotated[int, Meta(ge=1, le=256)]
 Share = Annotated[float, Meta(ge=0.0, lt=1.0)]
@@ -96,7 +99,7 @@ class DataConfig(Section, frozen=True):
 class TrainConfig(Section, frozen=True):
     """The training: optimizer, schedule, when to look, when to stop."""
 
-    steps: Annotated[int, Meta(ge=1, le=100_000_000)] = 100_000
+    steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 100_000
     "Updates of the weights."
     budget: Annotated[float, Meta(ge=0.0, le=1e9)] = 0.0
     "Seconds after which the training ends, everything included; 0 never. `--budget` also fits the steps into it."
@@ -271,7 +274,7 @@ def read_toml(path: Path) -> Layer:
         ConfigError: the file is missing or is not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

@@ -171,7 +171,7 @@ def test_a_journal_on_a_full_disk_loses_no_line(tmp_path: Path, monkeypatch: pyt
         diary.write("update", {"step": 2})
         diary.write("update", {"step": 3})
         assert [event["step"] for event in read(tmp_path / "j")] == [1]
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(FolderError, match="cannot write .*: the disk is full"):
             diary.sync()
     diary.write("update", {"step": 4})
     diary.sync()

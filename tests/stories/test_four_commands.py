@@ -154,6 +154,14 @@ def test_nobody_reads_the_rest(digits: Digits) -> None:
         assert (process.wait(), process.stderr.read()) == (141, b"")
 
 
+def test_nobody_reads_the_report(digits: Digits) -> None:
+    """Which is not the exit code of a corpus that is unfit."""
+    with spawn("check", digits.folder / "train.src", digits.folder / "train.tgt", "--no-estimate") as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait() == 141
+
+
 def test_faulty_bytes_end_it_after_the_sound_lines(digits: Digits) -> None:
     ran = call("translate", "--model", digits.model, stdin=b"1 2 3\n4 \xff 5\n")
     assert (ran.code, ran.out) == (2, "3 2 1\n")

@@ -177,6 +177,7 @@ def test_whole_numbers_stand_for_floats() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (b"\xef\xbb\xbf[train\n", "line 1, column 7"),
         (b"[train\n", "is not valid TOML"),
         (b"\xff", "is not valid TOML"),
         (b"a = " + 100_000 * b"[", "is not valid TOML"),

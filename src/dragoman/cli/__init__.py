@@ -5,6 +5,6 @@ Does not know: how anything is done.
 
 Results go to standard output, everything else to standard error. Read in this order: ``main``, ``settings``,
 ``length``, then the commands ``check``, ``train``, ``watch``, ``translate``, ``score``, ``evaluate``, ``average``,
-``quantize``, ``info``, ``bench``, ``demo``; ``curve``, ``progress``, ``count`` and ``report_table`` are
+``quantize``, ``info``, ``bench``, ``demo``; ``console``, ``curve``, ``progress``, ``count`` and ``report_table`` are
 what they draw with.
 """

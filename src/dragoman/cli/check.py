@@ -52,8 +52,7 @@ def check(
 
         typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
     else:
-        from rich.console import Console
-
+        from dragoman.cli.console import Console
         from dragoman.cli.report_table import render
 
         render(report, Console())

@@ -17,9 +17,8 @@ def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for data and model.")] = Path("demo"),
 ) -> None:
     """Write a small English-French corpus, check it, train on it, measure the translator, and use it."""
-    from rich.console import Console
-
     from dragoman.cli.check import check
+    from dragoman.cli.console import Console
     from dragoman.cli.evaluate import evaluate
     from dragoman.cli.train import train
     from dragoman.data.phrases import split

@@ -39,11 +39,12 @@ class Wish:
         if len(given) > 1:
             raise ConfigError(f"{' and '.join(given)} contradict each other; give one of {', '.join(DECIDED)}")
         if self.epochs is not None and not 0 < self.epochs <= 1e6:
-            raise ConfigError(f"--epochs {self.epochs}: expected a number above 0, such as 3 or 0.5")
+            expected = "a number above 0, such as 3 or 0.5, and at most 1,000,000"
+            raise ConfigError(f"--epochs {self.epochs:g}: expected {expected}")
         if self.steps is not None:
             config.merge([{"train": {"steps": self.steps}}])
         if self.budget is not None:
-            duration.read(self.budget)
+            config.merge([{"train": {"budget": duration.read(self.budget)}}])
         decided = DECIDED[given[0]] if given else ()
         recipe, settings = layers[: int(has_recipe)], layers[int(has_recipe) :]
         for key in decided:

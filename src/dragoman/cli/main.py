@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -89,6 +90,8 @@ def run() -> None:
         if not is_shortage(error):
             raise
         _leave("out of memory; lower data.batch_tokens or choose a smaller model.preset", BAD_INPUT)
+    finally:
+        _let_go()
 
 
 def _dispatch(arguments: list[str]) -> None:
@@ -124,10 +127,19 @@ def _is_whole(name: str) -> bool:
     return holds_both_sides(Path(name))
 
 
+def _let_go() -> None:
+    """What standard error did not take must not fail once more at the interpreter's end."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
 def _leave(message: str, code: int) -> None:
     """End at once: nothing may be written to a pipe that is closed, not even by the interpreter's own last flush."""
     if message:
-        typer.echo(f"dragoman: {' '.join(message.splitlines())}", err=True)
+        with suppress(OSError):
+            typer.echo(f"dragoman: {' '.join(message.splitlines())}", err=True)
     if code == BROKEN_PIPE:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

@@ -1,6 +1,7 @@
 """What moves on a terminal while one waits for a training."""
 
 import math
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -8,11 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from dragoman.cli.console import Console
 from dragoman.cli.curve import Curve
 from dragoman.errors import DragomanError
 from dragoman.train import journal
@@ -21,6 +23,10 @@ from dragoman.train.watcher import Progress, Validation
 
 PLAIN_EVERY = 15.0
 """Seconds between two lines in a pipe."""
+
+
+WIDE = 110
+"""Columns that a terminal has room for everything from; without, the bar and the epoch make way for the time left."""
 
 
 class BarWithCurves(Bar):
@@ -45,10 +51,11 @@ class TrainingProgress:
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._is_wide = self._console.width >= WIDE
         self._loss, self._scores = Curve("loss", 2), Curve("BLEU", 1)
         self._bar = BarWithCurves(
             TextColumn("update {task.completed:,.0f} of {task.total:,.0f}"),
-            BarColumn(bar_width=24),
+            *([BarColumn(bar_width=24)] if self._is_wide else []),
             TextColumn("{task.fields[facts]}"),
             console=self._console,
             transient=True,
@@ -68,7 +75,8 @@ class TrainingProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._task is not None:
-            self._bar.stop()
+            with suppress(OSError):
+                self._bar.stop()
 
     def recall(self, diary: Path) -> None:
         """Begin the curves with the journal of a training that is resumed; without it they begin later."""
@@ -84,9 +92,11 @@ class TrainingProgress:
         """Move the bar; in a pipe write a line now and then."""
         self._loss.add(progress.step, progress.loss)
         facts = (
-            f"epoch {progress.epoch + 1}  loss {progress.loss:.2f}{self._bleu}"
+            f"loss {progress.loss:.2f}{self._bleu}"
             f"  {progress.tokens_per_second:,.0f} tokens/s  {spell(progress.seconds_left)} left"
         )
+        if self._task is None or self._is_wide:
+            facts = f"epoch {progress.epoch + 1}  {facts}"
         if self._task is not None:
             self._bar.update(self._task, completed=progress.step, total=progress.steps, facts=facts, visible=True)
         elif time.monotonic() >= self._next_line or progress.step == progress.steps:
@@ -104,5 +114,10 @@ class TrainingProgress:
         )
 
     def message(self, text: str) -> None:
-        """Write a line."""
-        self._console.print(Text(text))
+        """Write a line. A training does not end because its log cannot be written, or nobody reads it any more."""
+        with suppress(OSError):
+            if self._task is not None:
+                self._console.print(Text(text))
+            else:
+                sys.stderr.write(f"{Text(text).plain}\n")
+                sys.stderr.flush()

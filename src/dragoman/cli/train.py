@@ -133,11 +133,14 @@ def _explain(out: Path, sources: "Sources", wanted: "Sequence[Layer]", wish: Wis
     from dragoman.data.report import examine
     from dragoman.store.folder import ModelFolder
     from dragoman.train.explanation import explain
+    from dragoman.train.prepare import check_layers
     from dragoman.train.presets import CorpusSize, for_corpus, narrower
 
-    begun, may_be_narrower = ModelFolder(out).config, False
-    if begun.exists():
-        basis: Layer = load(begun).to_dict()
+    folder, may_be_narrower = ModelFolder(out), False
+    if folder.config.exists():
+        begun = load(folder.config)
+        check_layers(folder, begun, wanted)
+        basis: Layer = begun.to_dict()
     else:
         size = CorpusSize.of(examine(sources.train, sources.valid).train)
         begun_with = [sources.start.layer] if sources.start else []

@@ -45,6 +45,9 @@ _READERS: dict[Format, Reader] = {
 }
 
 
+NOT_UTF8 = "convert the files to UTF-8 (`iconv -f LATIN1 -t UTF-8`, if they are Latin-1)"
+
+
 @dataclass
 class Corpus:
     """Sentence pairs in one or two files; iterate over it to read them, from the start each time."""
@@ -85,7 +88,9 @@ class Corpus:
         names = " and ".join(map(str, self.paths))
         if not count:
             detail = f": {skipped.summary()}" if skipped.total else ", it is empty"
-            raise DataError(f"{names}: not one usable pair{detail}; give a corpus with text on both sides")
+            is_foreign = 0 < skipped.total == skipped.counts.get(Reason.ENCODING)
+            remedy = NOT_UTF8 if is_foreign else "give a corpus with text on both sides"
+            raise DataError(f"{names}: not one usable pair{detail}; {remedy}")
         invalid = skipped.counts.get(Reason.ENCODING, 0) + skipped.counts.get(Reason.RECORD, 0)
         if invalid > count:
             tale = next(iter(skipped.tales.values()), "")

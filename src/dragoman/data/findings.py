@@ -183,7 +183,8 @@ def _level(much: bool) -> Level:
 
 
 def _share(count: int, report: CorpusReport) -> str:
-    return f"{100 * count / report.pairs:.2g} %"
+    share = 100 * count / report.pairs
+    return f"{share:.2g} %" if share < 99.5 else f"{share:.0f} %"
 
 
 def _found(found: Count) -> str:

@@ -111,12 +111,14 @@ def build(
     tgt: Encoder,
     max_length: int,
     drop_duplicates: bool,
+    limit: str = "data.max_length",
 ) -> Counter[str]:
     """Encode ``pairs`` into ``folder`` (which must not exist yet), whole or not at all.
 
     Args:
         max_length: pairs with a longer side, in pieces, are dropped.
         drop_duplicates: keep only the first of equal pairs; costs 8 bytes of memory a pair.
+        limit: what ``max_length`` is called where it drops everything.
 
     Returns:
         How many pairs were ``kept``, and dropped as ``too long``, ``duplicate``.
@@ -128,7 +130,7 @@ def build(
     unfinished = folder.with_name(f".tmp-{os.getpid()}-{secrets.token_hex(4)}")
     try:
         unfinished.mkdir(parents=True)
-        counts = _write(unfinished, pairs, src, tgt, max_length, drop_duplicates)
+        counts = _write(unfinished, pairs, src, tgt, max_length, drop_duplicates, limit)
         os.rename(unfinished, folder)
     except OSError as error:
         raise DataError(f"cannot write the token file {folder}: {error.strerror or error}") from None
@@ -144,6 +146,7 @@ def _write(
     tgt: Encoder,
     max_length: int,
     drop_duplicates: bool,
+    limit: str = "data.max_length",
 ) -> Counter[str]:
     counts: Counter[str] = Counter()
     seen = Seen()
@@ -164,7 +167,7 @@ def _write(
             os.fsync(file.fileno())
     if not counts["kept"]:
         raise DataError(
-            f"no pair is left to train on: {counts['too long']} are longer than data.max_length={max_length} pieces"
+            f"no pair is left to train on: {counts['too long']} are longer than {limit}={max_length} pieces"
         )
     return counts
 

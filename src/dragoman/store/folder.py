@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from dragoman.errors import FolderError
-from dragoman.store import files, records, tensors
+from dragoman.store import files, lock, records, tensors
 from dragoman.store.files import shown
 
 if TYPE_CHECKING:
@@ -131,15 +131,20 @@ class ModelFolder:
         """Make the folder for a training, or take the one of an earlier training, and see that it can be written.
 
         Raises:
-            FolderError: the path is a file, holds something that is not a model, or cannot be written.
+            FolderError: the path is a file, holds something that is not a training, or cannot be written.
         """
         folder = cls(root)
         files.make_folder(root)
         names = [name for name in files.list_folder(root) if not files.is_temporary(name)]
-        if names and folder.config.name not in names and folder.training.name not in names:
+        if names and not folder._is_ours():
             raise FolderError(f"{shown(root)} is not a model folder (it holds {names[0]}); choose another one")
+        if folder.config.name in names and folder.training.name not in names:
+            raise FolderError(
+                f"{shown(root)} holds a finished model without its training/ part; train into a new folder"
+            )
         for path in (folder.training, folder.corpus, folder.checkpoints):
             files.make_folder(path)
+        lock.make(folder.lock)
         files.check_writable(root)
         return folder
 
@@ -168,6 +173,14 @@ class ModelFolder:
             )
         folder._check_weights()
         return folder
+
+    def _is_ours(self) -> bool:
+        """Whether a training has begun here, or ended, or there is no file at all that could be lost."""
+        if self.lock.exists():
+            return True
+        if self.config.exists():
+            return bool(self._shaping_config()["model"])
+        return not any(path.is_file() or path.is_symlink() for path in self.root.rglob("*"))
 
     def clean_leftovers(self) -> None:
         """Delete what killed processes left half written; to be called by whoever holds the lock, before it writes."""

@@ -9,9 +9,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dragoman.errors import FolderError
-from dragoman.store.files import explained, is_alive, shown
+from dragoman.store.files import explained, is_alive, shown, sync_folder
 
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+
+
+def make(path: Path) -> None:
+    """See that the lock file is there, durably: the folder of one that has it is known to be ours.
+
+    Raises:
+        FolderError: it cannot be made.
+    """
+    with explained("lock", path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        sync_folder(path.parent)
 
 
 @contextlib.contextmanager

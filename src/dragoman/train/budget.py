@@ -9,7 +9,7 @@ that becomes much slower the rate has not fallen as far.
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from dragoman.config import Layer, TrainConfig, merge
+from dragoman.config import MOST_STEPS, Layer, TrainConfig, merge
 from dragoman.errors import ConfigError
 from dragoman.train import duration
 from dragoman.train.clock import Clock
@@ -149,7 +149,7 @@ def fit(left: float, costs: Costs, train: TrainConfig, fixed: frozenset[str] = f
         free -= (looks - 1) * costs.validation
     if "save_every" not in fixed:
         free -= (saves - 1) * costs.save
-    steps = max(0, int(SURPLUS * free / each))
+    steps = max(0, min(int(SURPLUS * free / each), MOST_STEPS))
     validate_every, save_every = max(1, steps // looks), max(1, min(train.save_every, steps // saves))
     return Fit(
         steps if "validate_every" in fixed else min(steps, validate_every * looks),

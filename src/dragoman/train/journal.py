@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import DragomanError
+from dragoman.store import files
 
 
 class Journal:
@@ -35,14 +36,15 @@ class Journal:
         """Make what was written durable, before a checkpoint counts on it.
 
         Raises:
-            OSError: the disk refuses; what waits still waits.
+            FolderError: the disk refuses; what waits still waits.
         """
-        self._append()
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with files.explained("write", self.path):
+            self._append()
+            descriptor = os.open(self.path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def _append(self) -> None:
         """Append whole lines or nothing."""

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dragoman.config import Config, Layer
+from dragoman.config import MOST_STEPS, Config, Layer
 from dragoman.data import buckets
 from dragoman.data.tokenfile import TokenFile
+from dragoman.errors import ConfigError
 from dragoman.store import records
 from dragoman.train.prepare import Prepared
 from dragoman.train.presets import CorpusSize, for_corpus
@@ -71,7 +72,10 @@ class Epochs:
         return {"train": {"steps": self._steps(measure_epoch(prepared.tokens, prepared.config, begun_with(prepared)))}}
 
     def _steps(self, epoch: Epoch) -> int:
-        return max(1, round(self.epochs * epoch.updates))
+        steps = max(1, round(self.epochs * epoch.updates))
+        if steps > MOST_STEPS:
+            raise ConfigError(f"--epochs {self.epochs:g} are {steps:,} updates; {MOST_STEPS:,} are possible")
+        return steps
 
 
 def lay_out(steps: int, config: Config) -> Layer:

@@ -219,7 +219,7 @@ class Loop:
             self._note("skipped", {"step": counters.step, "loss": gradient.loss, "norm": gradient.norm})
             self.watcher.message(f"update {counters.step} skipped: loss {gradient.loss}, gradient norm {gradient.norm}")
             return
-        self.pace.add(gradient.loss, gradient.tokens, spent)
+        self.pace.add(gradient.tokens, spent)
         left = (self.config.steps - counters.step) * self.pace.seconds
         if self.config.budget:
             left = min(left, max(self.config.budget - self.clock.seconds, 0.0))
@@ -229,7 +229,7 @@ class Loop:
                 {
                     "step": counters.step,
                     "epoch": counters.place.epoch,
-                    "loss": round(self.pace.loss, 6),
+                    "loss": round(counters.trend.mean, 6),
                     "norm": round(gradient.norm, 6),
                     "learning_rate": rate,
                     "tokens": counters.tokens,
@@ -242,7 +242,7 @@ class Loop:
                 counters.step,
                 self.config.steps,
                 counters.place.epoch,
-                self.pace.loss,
+                counters.trend.mean,
                 rate,
                 self.pace.tokens_per_second,
                 left,

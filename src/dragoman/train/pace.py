@@ -1,20 +1,18 @@
-"""How fast a training is of late, and with what loss."""
+"""How fast a training is of late."""
 
 
 class Pace:
-    """Loss and speed of the last updates, as running means."""
+    """Speed of the last updates, as running means."""
 
     def __init__(self) -> None:
-        self.loss = 0.0
         self.seconds = 0.0
         self.tokens = 0.0
         self._count = 0
 
-    def add(self, loss: float, tokens: int, seconds: float) -> None:
+    def add(self, tokens: int, seconds: float) -> None:
         """Note one update."""
         self._count += 1
         weight = max(1.0 / self._count, 0.02)
-        self.loss += weight * (loss - self.loss)
         self.seconds += weight * (seconds - self.seconds)
         self.tokens += weight * (tokens - self.tokens)
 

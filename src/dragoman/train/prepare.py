@@ -16,8 +16,10 @@ from dragoman.data import tokenfile
 from dragoman.data.corpus import Corpus
 from dragoman.data.language import languages
 from dragoman.data.report import examine
-from dragoman.engine.loading import read_tokenizers
+from dragoman.engine.loading import read_tokenizers, source_limit
+from dragoman.engine.translator import GROWTH
 from dragoman.errors import ConfigError, DataError, FolderError
+from dragoman.search.request import check_settings
 from dragoman.store import files, records
 from dragoman.store.folder import ModelFolder
 from dragoman.text.dropout import BpeDropout
@@ -134,7 +136,7 @@ def prepare(
             _write_ids_again(folder, config, sources.train, watcher)
         begun = _open(folder, config)
         wanted = [*([plan.resume(begun, watcher)] if plan else []), *layers]
-        _check_layers(begun, wanted)
+        check_layers(folder, config, wanted)
         return _change(begun, wanted)
     config = _make(folder, sources, fingerprints, layers, watcher, plan, workers)
     if plan:
@@ -186,6 +188,7 @@ def _make(
         return_freed_memory()
     for path, tokenizer in zip(folder.tokenizers(config.text.shared), (src, tgt), strict=False):
         files.write_atomic(path, tokenizer.to_json().encode())
+    _check_search(config, tgt)
     validation = _validation_pairs(sources, every, config.train.validate_limit)
     files.write_atomic(folder.corpus / "valid.json", records.encode(validation))
     if sources.valid:  # before the long work; pairs of the corpus itself are too long only if it is
@@ -259,6 +262,7 @@ def _change(begun: Prepared, layers: Sequence[Layer]) -> Prepared:
 
 def _open(folder: ModelFolder, config: Config) -> Prepared:
     src, tgt = read_tokenizers(folder, config)
+    _check_search(config, tgt)
     tokens = tokenfile.TokenFile.open(_ids(folder))
     pairs = records.read(folder.corpus / "valid.json")[: config.train.validate_limit]
     validation = ValidationSet([src for src, _ in pairs], [tgt for _, tgt in pairs], config.text.tgt_lang)
@@ -327,14 +331,19 @@ def _check_untouched(fingerprints: dict[str, Any]) -> None:
             raise DataError(f"{entry['path']} changed while it was read; start again when nobody writes to it")
 
 
-def _check_layers(begun: Prepared, layers: Sequence[Layer]) -> None:
-    free, stored = free_keys(begun.config), begun.config.to_dict()
+def check_layers(folder: ModelFolder, config: Config, layers: Sequence[Layer]) -> None:
+    """See that ``layers`` change nothing of a training that has begun with ``config`` but what is free to change.
+
+    Raises:
+        ConfigError: they do.
+    """
+    free, stored = free_keys(config), config.to_dict()
     wanted = configuration.merge([stored, *layers]).to_dict()
     for section, values in wanted.items():
         for key, value in values.items():
             if value != stored[section][key] and not (section == "search" or (section == "train" and key in free)):
                 raise ConfigError(
-                    f"{begun.folder.root} was begun with {section}.{key}={stored[section][key]!r}, not {value!r};"
+                    f"{folder.root} was begun with {section}.{key}={stored[section][key]!r}, not {value!r};"
                     " leave it as it was, or train into a new folder"
                 )
 
@@ -360,6 +369,16 @@ def _validation_pairs(sources: Sources, every: int, limit: int) -> list[list[str
         return [[pair.src, pair.tgt] for pair in islice(sources.valid, limit)]
     aside = [[pair.src, pair.tgt] for pair in sources.train if held_out(pair.line, every)][:limit]
     return aside or [[pair.src, pair.tgt] for pair in islice(sources.train, 1)]
+
+
+def _check_search(config: Config, tgt: Tokenizer) -> None:
+    """See that validations will be able to translate."""
+    check_settings(config.search, len(tgt.vocab))
+    if config.search.min_length >= (ceiling := GROWTH * source_limit(config)):
+        raise ConfigError(
+            f"search.min_length is {config.search.min_length} pieces, but this model writes fewer than {ceiling};"
+            " lower it"
+        )
 
 
 def _check_validation(pairs: list[list[str]], config: Config, src: Tokenizer, tgt: Tokenizer) -> None:
@@ -412,7 +431,9 @@ def _build_tokens(
         shutil.rmtree(path)
     src_words = Words(src)
     tgt_words = src_words if tgt is src else Words(tgt)
-    counts = tokenfile.build(path, pairs, src_words, tgt_words, longest_side(config), config.data.drop_duplicates)
+    longest = longest_side(config)
+    limit = "data.max_length" if longest == config.data.max_length else "model.max_positions - 1"
+    counts = tokenfile.build(path, pairs, src_words, tgt_words, longest, config.data.drop_duplicates, limit)
     with files.explained("write", path):
         files.sync_folder(path)
         files.sync_folder(path.parent)

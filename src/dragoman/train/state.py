@@ -120,18 +120,12 @@ def restore(training: Training, checkpoint: Checkpoint, identity: dict[str, str]
     _copy(training.average, checkpoint, "average.safetensors")
     moments = tensors.read_tensors(checkpoint.file("optimizer.safetensors"))
     restore_optimizer(training.model, training.optimizer, moments)
-    return training.at(read_counters(state["counters"], checkpoint.step))
+    return training.at(read_counters(state["counters"]))
 
 
-def read_counters(stored: dict[str, Any], step: int = 0) -> Counters:
-    """What ``asdict`` made of counters.
-
-    Args:
-        stored: those of a checkpoint of an earlier version too: it knew no steps back and can be stepped back to.
-        step: of that checkpoint.
-    """
-    place, trend = Place(**stored["place"]), Trend(**stored.get("trend", {}))
-    return Counters(**{"anchor": step, "looked": step, **stored, "place": place, "trend": trend})
+def read_counters(stored: dict[str, Any]) -> Counters:
+    """What ``asdict`` made of counters."""
+    return Counters(**{**stored, "place": Place(**stored["place"]), "trend": Trend(**stored["trend"])})
 
 
 def _check_identity(state: Any, checkpoint: Checkpoint, identity: dict[str, str]) -> None:

@@ -22,9 +22,11 @@ RECIPE = {"train": {"steps": 7, "budget": 5.0, "seed": 3}}
         (Wish(None, 3.0, 5), "--epochs and --steps contradict each other"),
         (Wish("1h", 3.0, 5), "--budget and --epochs and --steps contradict each other"),
         (Wish("half an hour"), "'half an hour' is no duration; write it like 90s, 30m, 2h or 1h30m"),
-        (Wish(epochs=0.0), "--epochs 0.0: expected a number above 0"),
+        (Wish(epochs=0.0), "--epochs 0: expected a number above 0"),
         (Wish(steps=0), "train.steps=0: expected a whole number >= 1"),
         (Wish(steps=200_000_000), "train.steps=200000000: expected a whole number <= 100000000"),
+        (Wish("300000h"), "train.budget=1080000000.0: expected a number <= 1000000000"),
+        (Wish(epochs=1e7), "--epochs 1e\\+07: expected a number above 0, such as 3 or 0.5, and at most 1,000,000"),
         (Wish(epochs=float("nan")), "--epochs nan: expected a number above 0"),
     ],
 )

@@ -1,5 +1,6 @@
 """What moves on a terminal, and what stands still in a pipe."""
 
+import errno
 import io
 import math
 import sys
@@ -49,6 +50,41 @@ def test_plain_lines_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: 
     )
     assert lines[4].startswith("update 1,000 of 1,000")
     assert len(lines) == 5
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EPIPE, errno.EIO])
+@pytest.mark.parametrize("kind", [io.StringIO, Terminal])
+def test_a_log_that_cannot_be_written_ends_nothing(
+    kind: type[io.StringIO], number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = kind()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+
+    def refuse(_: str) -> int:
+        raise OSError(number, "refused")
+
+    with TrainingProgress() as watcher:
+        watcher.message("before")
+        with monkeypatch.context() as patch:
+            patch.setattr(stream, "write", refuse)
+            watcher.progress(at(1))
+            watcher.message("lost")
+        watcher.message("after")
+        monkeypatch.setattr(stream, "write", refuse)
+    assert "before" in stream.getvalue()
+    assert "after" in stream.getvalue()
+
+
+def test_in_eighty_columns_what_matters_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    with TrainingProgress() as watcher:
+        watcher.validation(Validation(150, 1.5, 20.0, 30.0, True, "x"))
+        watcher.progress(Progress(12_345, 100_000, 3, 2.5, 1e-3, 12_345.6, 6600.0))
+    assert "update 12,345 of 100,000 loss 2.50  BLEU 20.0  12,346 tokens/s  1 h 50 min left" in terminal.getvalue()
 
 
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

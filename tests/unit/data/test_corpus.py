@@ -259,6 +259,11 @@ def test_no_usable_pair_is_an_error_that_says_why(two: Maker) -> None:
         list(two("\nb\n", "x\n\n"))
 
 
+def test_files_of_another_encoding_are_told_as_such(two: Maker) -> None:
+    with pytest.raises(DataError, match=r"not one usable pair: .*; convert the files to UTF-8 \(`iconv -f LATIN1"):
+        list(two(b"caf\xe9\ncaf\xe9\n", "x\ny\n", skip_invalid=True))
+
+
 def test_more_invalid_pairs_than_usable_ones_are_refused_even_if_they_may_be_skipped(two: Maker, one: Maker) -> None:
     with pytest.raises(DataError, match=r"2 invalid pairs and only 1 usable ones .*line 1, byte 3"):
         list(two(b"caf\xe9\ncaf\xe9\na\n", "x\ny\nz\n", skip_invalid=True))

@@ -1,4 +1,5 @@
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,31 @@ def test_create_where_something_else_is(tmp_path: Path) -> None:
     with pytest.raises(FolderError, match="a part of the path is a file"):
         ModelFolder.create(tmp_path / "thesis.tex")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("name", ["training/corpus/train/a.en", "training/run1.log", "config.toml"])
+def test_create_where_a_name_of_ours_is_somebody_elses(tmp_path: Path, name: str) -> None:
+    """A project may have a folder `training` or a `config.toml`, too; nothing of it is touched."""
+    for path in (tmp_path / name, tmp_path / "README.md"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("[build]\n")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(FolderError, match="is not a model folder"):
+        ModelFolder.create(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_create_where_a_training_was_killed_at_once(tmp_path: Path) -> None:
+    ModelFolder.create(tmp_path)
+    (tmp_path / "training" / "corpus").rmdir()
+    assert ModelFolder.create(tmp_path).corpus.is_dir()
+
+
+def test_create_where_only_the_finished_model_is_left(tmp_path: Path) -> None:
+    shutil.rmtree(complete(tmp_path).training)
+    with pytest.raises(FolderError, match="holds a finished model without its training/ part"):
+        ModelFolder.create(tmp_path)
+    assert not (tmp_path / "training").exists()
 
 
 def test_create_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dragoman.config import TrainConfig, merge
+from dragoman.config import MOST_STEPS, TrainConfig, merge
 from dragoman.errors import ConfigError
 from dragoman.store.folder import ModelFolder
 from dragoman.train import budget, costs, journal
@@ -50,6 +50,7 @@ def test_in_short_trainings_fewer_pairs_are_looked_at() -> None:
 
 
 def test_the_user_s_interval_stays() -> None:
+    assert fit(1e9, QUICK, TRAIN).steps == MOST_STEPS
     fitted = fit(1800.0, QUICK, TRAIN, SET)
     assert fitted.validate_every == 50
     assert fitted.steps == pytest.approx(SURPLUS * 1800 / (0.1 + 2.0 / 50), rel=0.01)

@@ -15,7 +15,7 @@ from dragoman.train.explanation import (
     sent_bytes,
     state_bytes,
 )
-from trainings import corpus
+from trainings import corpus, prepared_in
 
 SMALL = {
     "text": {"vocab_size": 267},
@@ -64,6 +64,16 @@ def test_the_lines() -> None:
     assert "kernels" not in explain(merge([SMALL, {"train": {"backend": "torch"}}]), 1)[2]
     assert lines[3].startswith("workers: 2; ")
     assert len(explain(merge([SMALL]), 1)) == 3
+
+
+def test_of_a_training_that_has_begun_only_what_it_can_be(tmp_path: Path) -> None:
+    files = corpus(tmp_path, 30)
+    prepared_in(tmp_path / "m", files)
+    arguments = ("train", *files, "--out", tmp_path / "m", "--explain")
+    assert call(*arguments).code == 0
+    ran = call(*arguments, "--set", "model.d_model=64")
+    assert ran.code == 2
+    assert "was begun with model.d_model=16, not 64" in ran.err
 
 
 def test_the_command_only_says_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

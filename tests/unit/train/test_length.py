@@ -99,3 +99,5 @@ def test_epochs(tmp_path: Path) -> None:
     assert f"2.5 epochs: {begun.config.train.steps} updates of about {tokens} tokens" in watcher.messages
     assert planned(tmp_path / "m", train, Epochs(2.5)).config == begun.config
     assert planned(tmp_path / "n", train, Epochs(1e-6)).config.train.steps == 1
+    with pytest.raises(ConfigError, match=r"--epochs 1e\+09 are [\d,]+ updates; 100,000,000 are possible"):
+        planned(tmp_path / "o", train, Epochs(1e9))

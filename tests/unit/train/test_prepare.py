@@ -11,7 +11,7 @@ import pytest
 
 from command import write_lines
 from dragoman.config import Config
-from dragoman.errors import ConfigError, DataError, FolderError
+from dragoman.errors import ConfigError, DataError, FolderError, RequestError
 from dragoman.store import files
 from dragoman.store.folder import ModelFolder
 from dragoman.text.tokenizer import Tokenizer
@@ -93,6 +93,24 @@ def test_ids_that_were_deleted_are_written_again(tmp_path: Path) -> None:
     train[0].write_text(train[0].read_text().replace("1", "2"))
     with pytest.raises(DataError, match="is gone, and the data are not those it was made of"):
         prepared_in(tmp_path / "m", train, **values)
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        ({"search__min_length": 60000}, "search.min_length is 60000 pieces, but this model writes fewer than 1024"),
+        ({"search__suppress": "[2, 99999]"}, "suppress=99999 is not an id of this vocabulary"),
+    ],
+)
+def test_a_search_that_no_validation_could_make(tmp_path: Path, search: dict[str, Any], said: str) -> None:
+    """It is refused before the ids are written, and when a training goes on."""
+    watcher = Silent()
+    with pytest.raises((ConfigError, RequestError), match=said):
+        prepared_in(tmp_path / "m", corpus(tmp_path, 60), watcher=watcher, **search)
+    assert "writing the ids" not in watcher.messages
+    prepared_in(tmp_path / "m", corpus(tmp_path, 60))
+    with pytest.raises((ConfigError, RequestError), match=said):
+        prepared_in(tmp_path / "m", corpus(tmp_path, 60), **search)
 
 
 def test_a_later_version_may_know_more_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

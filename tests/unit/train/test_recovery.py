@@ -150,6 +150,11 @@ def test_stopped_and_resumed(
         Loop(stopped, Silent()).run(lambda left=left: 0 if next(left) else signal.SIGTERM)  # type: ignore[misc]
     Loop(stopped, Silent()).run(lambda: 0)
     assert fingerprint(stopped) == fingerprint(straight)
+    told = [
+        [(event["step"], event["loss"]) for event in journal.read(each.folder.journal) if event["event"] == "update"]
+        for each in (stopped, straight)
+    ]
+    assert told[0] == told[1] != []
 
 
 def test_the_rates_that_updates_are_made_with(fresh: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,7 @@ def test_an_update_of_which_nothing_fits_moves_nothing(
     prepared = fresh(tmp_path / "data", 12, train__steps=4, train__backend=backend)
     running = Loop(prepared, Silent())
     batches = [batch for batch, _ in islice(prepared.reader().read(Place()), 3)]
-    running._update(batches[:1], Place(0, 1))
+    running._update(batches[:1], Place(0, 1), 0.0)
     before = [parameter.clone() for parameter in running.training.model.parameters()]
     compute = type(running.path).gradient
 
@@ -145,7 +145,7 @@ def test_an_update_of_which_nothing_fits_moves_nothing(
         return compute(path, group, seed)
 
     monkeypatch.setattr(type(running.path), "gradient", fails)
-    running._update(batches[1:2], Place(0, 2))
+    running._update(batches[1:2], Place(0, 2), 0.0)
     assert running.training.counters.lost == len(batches[1].src)
     assert running.training.counters.step == 2
     for parameter, was in zip(running.training.model.parameters(), before, strict=True):

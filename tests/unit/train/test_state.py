@@ -76,19 +76,6 @@ def test_another_configuration_or_corpus_is_refused(tmp_path: Path, key: str) ->
         restore(fresh(1), found, {**IDENTITY, key: "other"})
 
 
-def test_a_checkpoint_of_an_earlier_version(tmp_path: Path) -> None:
-    """It knew nothing of steps back; it can be stepped back to."""
-    training = worked(1, 3)
-    files = contents(training, IDENTITY)
-    state = json.loads(b"".join(bytes(chunk) for chunk in files["state.json"]))
-    for name in ("looked", "lost", "trend", "anchor", "steps_back", "rate_factor"):
-        del state["counters"][name]
-    checkpoint.save(tmp_path, 3, {**files, "state.json": [records.encode(state)]}, {}, keep=1)
-    found, _ = checkpoint.newest(tmp_path)
-    assert found is not None
-    assert restore(fresh(2), found, IDENTITY).counters == replace(training.counters, anchor=3, looked=3)
-
-
 def test_another_format_is_refused(tmp_path: Path) -> None:
     training = worked(1, 1)
     files = contents(training, IDENTITY)
