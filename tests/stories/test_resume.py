@@ -17,10 +17,11 @@ from command import Nursery, Ran, call, settings
 from dragoman.data.batch import Batch
 from dragoman.errors import ConfigError, FolderError, TrainingError
 from dragoman.loss import token_loss
-from dragoman.store import lock, tensors
+from dragoman.store import checkpoint, lock, tensors
 from dragoman.store.folder import ModelFolder
 from dragoman.train import step, validation
 from dragoman.train.loop import Loop
+from dragoman.train.optimizer import optimizer_tensors
 from dragoman.train.prepare import Prepared
 from dragoman.train.validation import mean_loss
 from trainings import TINY, Silent, check_order, corpus, fingerprint, prepared_in
@@ -128,10 +129,18 @@ def test_every_epoch_reads_every_pair_once(few: Files, tmp_path: Path, monkeypat
 def test_adam_goes_on_with_its_moments(few: Files, tmp_path: Path) -> None:
     prepared = prepared_in(tmp_path / "m", few, few, **SHORT)
     run_for(prepared, 4)
-    moments = Loop(prepared, Silent()).training.optimizer.state
-    assert len(moments) == len(list(Loop(prepared, Silent()).training.model.parameters()))
-    assert all(float(state["step"]) == 4 and float(state["exp_avg_sq"].sum()) >= 0 for state in moments.values())
-    assert any(float(state["exp_avg"].abs().sum()) > 0 for state in moments.values())
+    training = Loop(prepared, Silent()).training
+    moments = training.optimizer.state
+    assert len(moments) == len(list(training.model.parameters()))
+    assert all(float(state["step"]) == 4 for state in moments.values())
+    for moment in ("exp_avg", "exp_avg_sq"):
+        assert any(float(state[moment].abs().sum()) > 0 for state in moments.values())
+    found, _ = checkpoint.newest(prepared.folder.checkpoints)
+    assert found is not None
+    kept = tensors.read_tensors(found.file("optimizer.safetensors"))
+    taken = optimizer_tensors(training.model, training.optimizer)
+    assert kept.keys() == taken.keys()
+    assert all(torch.equal(kept[name], tensor) for name, tensor in taken.items())
 
 
 # Killed --------------------------------------------------------------------------------------------------------------
@@ -269,9 +278,9 @@ def test_a_damaged_checkpoint_falls_back(many: Files, whole: Whole, copy: Path, 
 @pytest.mark.goal("A6")
 def test_all_damaged_is_refused(many: Files, copy: Path) -> None:
     weights = (copy / "model.safetensors").read_bytes()
-    for checkpoint in checkpoints(copy):
-        flip(checkpoint / "model.safetensors")
-    names = [checkpoint.name for checkpoint in checkpoints(copy)]
+    for path in checkpoints(copy):
+        flip(path / "model.safetensors")
+    names = [path.name for path in checkpoints(copy)]
     ran = train(many, copy)
     assert ran.code == 2
     said = ran.err.splitlines()[-1]
