@@ -70,7 +70,7 @@ class Start:
     logs: Iterator[Path]
 
     def __call__(self, out: Path, count: int, *more: object, **values: object) -> Team:
-        wanted = settings(**{**SHORT, **values})
+        wanted = settings(**{key: value for key, value in {**SHORT, **values}.items() if value is not None})
         arguments = ("train", *self.files, "--valid", *self.files, "--out", out, *wanted, *more)
         meeting = Meeting.call(count)
         children = [
@@ -99,6 +99,19 @@ def counters(out: Path) -> Any:
     """Of the last checkpoint."""
     last = max((out / "training" / "checkpoints").glob("step-*"))
     return json.loads((last / "state.json").read_text())["counters"]
+
+
+def test_a_budget_for_two(start: Start, tmp_path: Path) -> None:
+    """It is laid out once, and the clock of the first one ends both after the same update."""
+    seconds = 20
+    began = time.monotonic()
+    team = start(tmp_path / "m", 2, "--budget", f"{seconds}s", train__steps=None, train__warmup_steps=None)
+    assert team.codes() == [0, 0], team.told
+    assert 0.5 * seconds < time.monotonic() - began < 1.5 * seconds + 10
+    assert sum(text.count(f"{seconds} s: ") for text in team.told) == 1
+    made = counters(tmp_path / "m")
+    assert made["step"] > 10
+    assert made["looked"] == made["step"]
 
 
 @pytest.mark.goal("A10")

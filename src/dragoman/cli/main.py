@@ -130,7 +130,8 @@ def _is_whole(name: str) -> bool:
 def _let_go() -> None:
     """What standard error did not take must not fail once more at the interpreter's end."""
     try:
-        sys.stderr.flush()
+        if sys.stderr:
+            sys.stderr.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 

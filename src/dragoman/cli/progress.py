@@ -118,6 +118,6 @@ class TrainingProgress:
         with suppress(OSError):
             if self._task is not None:
                 self._console.print(Text(text))
-            else:
+            elif sys.stderr:
                 sys.stderr.write(f"{Text(text).plain}\n")
                 sys.stderr.flush()
