@@ -44,9 +44,14 @@ def state(events: Sequence[Event], is_running: bool) -> str:
 
 
 def now(events: Sequence[Event], steps: int | None) -> dict[str, Any]:
-    """The numbers of this moment; None where there is none yet."""
+    """The numbers of this moment; None where there is none yet.
+
+    Args:
+        steps: that were planned; the journal may know better.
+    """
     updates, looks = _of(events, "update"), _of(events, "validation")
     update, look = (updates or [{}])[-1], (looks or [{}])[-1]
+    steps = next((int(plan["steps"]) for plan in reversed(_of(events, "plan")) if number(plan, "steps")), steps)
     best = next((each for each in reversed(looks) if each.get("best") is True), {})
     step = max((event["step"] for event in events), default=0)
     return {

@@ -1,9 +1,9 @@
 """A training that fits into a given time.
 
 How many updates fit is measured before the first one and written down, so that the training stays the same however
-often it is interrupted. A few more are planned than fit: a machine that is as fast as measured is stopped by the clock
-at the tail of the schedule, where hardly anything moves any more; one that is a little faster uses its time too. On one
-that becomes much slower the rate has not fallen as far.
+often it is interrupted. A few more are planned than fit. Where a plateau begins to fall, the loop lays the fall out
+over the time that is left: a machine may have become slower or faster by then. Other schedules are stopped by the clock
+at their tail.
 """
 
 from collections.abc import Sequence

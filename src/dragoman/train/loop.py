@@ -25,7 +25,7 @@ from dragoman.train.path import ALONE, choose
 from dragoman.train.placement import place, whole
 from dragoman.train.prepare import Prepared, longest_side
 from dragoman.train.saving import Attempts
-from dragoman.train.schedule import learning_rate
+from dragoman.train.schedule import fall, learning_rate
 from dragoman.train.shortage import Fitted, HalfMade, Room
 from dragoman.train.signals import caught
 from dragoman.train.state import Counters, Training, checksum, contents, read_counters
@@ -37,6 +37,9 @@ OUT_OF_TIME = "the budget is over"
 
 READINGS, PAUSE = 20, 1.0
 """How often a batch that finds no memory is read again, and the seconds in between."""
+
+TOLD = 0.1
+"""By such a share of the updates a plan may change without a word: a few more are planned than fit."""
 
 SEEDS_APART = 0x9E3779B1
 """Between the seeds of dropout of two workers."""
@@ -91,11 +94,12 @@ class Loop:
             group = list(islice(batches, self.config.accumulate))
             self._update([batch for batch, _ in group], group[-1][1], started)
             self._recover()
+            self._settle_the_end()
             self._look()
             if signal_number := self._signal(stop()):
                 why = self._end()
                 self._note_end("" if why == OUT_OF_TIME else why)  # then the last validation is still to come
-                self._save(last=True, regular=self.training.counters.step == self.config.steps)
+                self._save(last=True, regular=self.training.counters.step == self._last)
                 return Outcome(self.training.counters, self.parameters, signal_number)
         if why == OUT_OF_TIME:
             self._end_early()
@@ -104,9 +108,31 @@ class Loop:
             self._save(last=True, regular=why != OUT_OF_TIME)
         return Outcome(self.training.counters, self.parameters)
 
+    @property
+    def _last(self) -> int:
+        """The last update, as far as is known."""
+        return self.training.counters.end or self.config.steps
+
+    def _settle_the_end(self) -> None:
+        """With a budget: when a plateau begins to fall, lay the fall out over the time that is left.
+
+        Machines become slower or faster than they were when the plan was made. Up to here no rate depends on the end.
+        """
+        step, config = self.training.counters.step, self.config
+        if not config.budget or config.schedule != "plateau" or step != math.ceil(fall(config)):
+            return
+        left = config.budget - self.clock.seconds - self.costs.end
+        each = self.pace.mean_seconds + self.costs.validation / config.validate_every
+        each += self.costs.save / config.save_every
+        end = int(self.workers.share(step + max(int(left / max(each, 1e-6)), 1)))
+        self.training = self.training.at(replace(self.training.counters, end=end))
+        self._note("plan", {"step": step, "steps": end})
+        if abs(end - config.steps) > TOLD * config.steps:
+            self.watcher.message(f"update {step:,}: {end:,} updates fit into the time, not {config.steps:,}")
+
     def _end(self) -> str:
         """Why the training is at its end; nothing if it is not."""
-        if self.training.counters.step >= self.config.steps:
+        if self.training.counters.step >= self._last:
             return "all updates are made"
         if 0 < self.config.patience <= self.training.counters.stale:
             return f"nothing became better in {self.config.patience} validations"
@@ -151,7 +177,7 @@ class Loop:
     def _update(self, batches: list[Batch], place: Place, started: float) -> None:
         counters = self.training.counters
         step = counters.step + 1
-        rate = learning_rate(step, self.config, counters.rate_factor)
+        rate = learning_rate(step, self.config, counters.rate_factor, counters.end)
         fitted = self._backpropagate(batches, step)
         gradient = fitted.gradient
         is_made = gradient.is_finite and self._move(gradient, rate, step)
@@ -220,10 +246,10 @@ class Loop:
             self.watcher.message(f"update {counters.step} skipped: loss {gradient.loss}, gradient norm {gradient.norm}")
             return
         self.pace.add(gradient.tokens, spent)
-        left = (self.config.steps - counters.step) * self.pace.seconds
+        left = (self._last - counters.step) * self.pace.seconds
         if self.config.budget:
             left = min(left, max(self.config.budget - self.clock.seconds, 0.0))
-        if counters.step % 50 == 0 or counters.step == self.config.steps:
+        if counters.step % 50 == 0 or counters.step == self._last:
             self._note(
                 "update",
                 {
@@ -240,7 +266,7 @@ class Loop:
         self.watcher.progress(
             Progress(
                 counters.step,
-                self.config.steps,
+                self._last,
                 counters.place.epoch,
                 counters.trend.mean,
                 rate,
@@ -287,14 +313,14 @@ class Loop:
     def _end_early(self) -> None:
         counters = self.training.counters
         self.watcher.message(
-            f"the {duration.exact(self.config.budget)} are over after update {counters.step:,} of {self.config.steps:,}"
+            f"the {duration.exact(self.config.budget)} are over after update {counters.step:,} of {self._last:,}"
         )
         if counters.looked < counters.step:
             self._validate()
 
     def _look(self) -> None:
         counters = self.training.counters
-        last = counters.step == self.config.steps
+        last = counters.step == self._last
         if last or counters.step % self.config.validate_every == 0:
             self._validate()
         if not last and counters.step % self.config.save_every == 0:
@@ -373,7 +399,7 @@ class Loop:
         def write() -> None:
             self.prepared.folder.write_weights(named_weights(average))
 
-        return self.attempts.attempt("best model", write, step, last=step == self.config.steps or self._is_late())
+        return self.attempts.attempt("best model", write, step, last=step == self._last or self._is_late())
 
     def _save(self, last: bool, regular: bool = True) -> None:
         """Write a checkpoint.

@@ -8,7 +8,12 @@ PLATEAU = 0.6
 """Share of the updates after the warm-up in which a plateau stays at its highest."""
 
 
-def learning_rate(update: int, config: TrainConfig, factor: float = 1.0) -> float:
+def fall(config: TrainConfig) -> float:
+    """After which update (not a whole one) a plateau begins to fall."""
+    return config.warmup_steps + PLATEAU * max(config.steps - config.warmup_steps, 1)
+
+
+def learning_rate(update: int, config: TrainConfig, factor: float = 1.0, end: int = 0) -> float:
     """The rate that update number ``update`` (from 1) uses.
 
     All schedules rise linearly to ``config.learning_rate`` at ``warmup_steps``. Then ``noam`` falls with the inverse
@@ -21,17 +26,17 @@ def learning_rate(update: int, config: TrainConfig, factor: float = 1.0) -> floa
 
     Args:
         factor: of every rate; below 1 after a step back.
+        end: where a plateau has fallen to zero, if not at ``config.steps``: the time may have told, see ``--budget``.
     """
     warmup, highest = config.warmup_steps, factor * config.learning_rate
     if update <= warmup:
         return highest * update / warmup
     if config.schedule == "noam":
         return highest * math.sqrt(warmup / update)
-    progress = min((update - warmup) / max(config.steps - warmup, 1), 1.0)
+    begin, end = (fall(config), end or config.steps) if config.schedule == "plateau" else (warmup, config.steps)
+    progress = min(max((update - begin) / max(end - begin, 0.4), 0.0), 1.0)
     if config.schedule == "linear":
         return highest * (1.0 - progress)
-    if config.schedule == "plateau":
-        progress = max(0.0, (progress - PLATEAU) / (1.0 - PLATEAU))
     return highest * 0.5 * (1.0 + math.cos(math.pi * progress))
 
 

@@ -17,9 +17,10 @@ def caught() -> Iterator[Callable[[], int]]:
     watched = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
 
     def note(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        if received:
+            signal.raise_signal(number)
         received.append(number)
-        for each in watched:
-            signal.signal(each, signal.SIG_DFL)
 
     before = {number: signal.signal(number, note) for number in watched}
     try:

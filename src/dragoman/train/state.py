@@ -55,6 +55,8 @@ class Counters:
     steps_back: int = 0
     rate_factor: float = 1.0
     "Of the learning rate; halved at each step back."
+    end: int = 0
+    "The last update, if the time has told another than was planned."
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,12 @@ def test_the_numbers_of_now() -> None:
     }
 
 
+def test_the_journal_knows_better_how_many_updates_there_will_be() -> None:
+    events = [update(50), {"event": "plan", "step": 64, "steps": 84}, update(84, seconds_left=3.0)]
+    assert summary.now(events, 100) | {"steps": 84, "seconds_left": 0.0} == summary.now(events, 100)
+    assert summary.now([{"event": "plan", "step": 1, "steps": None}, *events[:1]], 100)["steps"] == 100
+
+
 def test_nothing_is_known_before_the_first_update() -> None:
     assert set(summary.now([], None).values()) == {0, None}
     assert summary.now([update(50)], None)["seconds_left"] is None

@@ -10,8 +10,11 @@ import torch
 from dragoman.store import checkpoint, tensors
 from dragoman.train import journal, validation
 from dragoman.train.loop import Loop
+from dragoman.train.pace import Pace
+from dragoman.train.path import PlainPath
 from dragoman.train.prepare import Prepared
-from trainings import Silent, Stopped, fresh
+from dragoman.train.step import Gradient
+from trainings import Silent, Stopped, fingerprint, fresh
 
 
 def ends(prepared: Prepared) -> list[dict[str, Any]]:
@@ -52,6 +55,40 @@ def test_a_signal_ends_the_command_and_not_the_training(tmp_path: Path) -> None:
     assert ends(prepared) == []
     Loop(prepared, Silent()).run(lambda: 0)
     assert [event["step"] for event in ends(prepared)] == [3]
+
+
+@pytest.mark.parametrize(("spent", "end"), [(799.0, 84), (499.0, 114), (999.0, 65)])
+def test_a_plateau_falls_over_the_time_that_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spent: float, end: int
+) -> None:
+    """100 updates were planned, the rate falls after 64, and ten seconds are what an update takes by then."""
+    monkeypatch.setattr(Pace, "mean_seconds", 10.0)
+    rates = dict[int, float]()
+    real = PlainPath.update
+
+    def update(self: PlainPath, gradient: Gradient, rate: float, step: int) -> None:
+        rates[step] = rate
+        real(self, gradient, rate, step)
+
+    monkeypatch.setattr(PlainPath, "update", update)
+    settings = {
+        **{"train__steps": 100, "train__warmup_steps": 10, "train__schedule": "plateau", "train__accumulate": 1},
+        **{"train__budget": 1000.0, "train__backend": "torch", "train__save_every": 50, "train__validate_every": 500},
+    }
+    whole, stopped = (fresh(tmp_path / name, 12, **settings) for name in ("whole", "stopped"))
+    watcher = Silent()
+    counters = Loop(whole, watcher, Stopped(spent)).run(lambda: 0).counters
+    assert (counters.step, counters.end, counters.looked) == (end, end, end)
+    assert (f"update 64: {end} updates fit into the time, not 100" in watcher.messages) == (abs(end - 100) > 10)
+    assert {"event": "plan", "step": 64, "steps": end} in journal.read(whole.folder.journal)
+    peak = whole.config.train.learning_rate
+    assert [rates[step] for step in range(10, 65)] == [peak] * 55
+    assert rates[end] == pytest.approx(0.0, abs=1e-12)
+    assert all(rates[step + 1] < rates[step] for step in range(64, end))
+    for clock, updates in ((Stopped(spent), 30), (Stopped(), 34)):  # what is over counts once
+        Loop(stopped, Silent(), clock).run(told(15, at=updates))
+    Loop(stopped, Silent(), Stopped()).run(lambda: 0)
+    assert fingerprint(stopped.folder.root) == fingerprint(whole.folder.root)
 
 
 def test_a_signal_after_the_last_update(tmp_path: Path) -> None:
