@@ -17,6 +17,7 @@ from dragoman.model.families import EncoderDecoder
 from dragoman.store import checkpoint
 from dragoman.train import costs, duration, recovery, validation
 from dragoman.train.board import Board
+from dragoman.train.budget import SURPLUS
 from dragoman.train.clock import Clock
 from dragoman.train.journal import Journal
 from dragoman.train.memory import keep_freed_memory
@@ -94,7 +95,7 @@ class Loop:
             group = list(islice(batches, self.config.accumulate))
             self._update([batch for batch, _ in group], group[-1][1], started)
             self._recover()
-            self._settle_the_end()
+            self._settle_the_fall()
             self._look()
             if signal_number := self._signal(stop()):
                 why = self._end()
@@ -113,22 +114,29 @@ class Loop:
         """The last update, as far as is known."""
         return self.training.counters.end or self.config.steps
 
-    def _settle_the_end(self) -> None:
-        """With a budget: when a plateau begins to fall, lay the fall out over the time that is left.
+    def _settle_the_fall(self) -> None:
+        """With a budget: let a plateau fall over the time that is left as soon as that is what the plan has for it.
 
         Machines become slower or faster than they were when the plan was made. Up to here no rate depends on the end.
         """
-        step, config = self.training.counters.step, self.config
-        if not config.budget or config.schedule != "plateau" or step != math.ceil(fall(config)):
+        counters, config = self.training.counters, self.config
+        if not config.budget or config.schedule != "plateau" or counters.fall or counters.step < config.warmup_steps:
             return
         left = config.budget - self.clock.seconds - self.costs.end
-        each = self.pace.mean_seconds + self.costs.validation / config.validate_every
-        each += self.costs.save / config.save_every
-        end = int(self.workers.share(step + max(int(left / max(each, 1e-6)), 1)))
-        self.training = self.training.at(replace(self.training.counters, end=end))
-        self._note("plan", {"step": step, "steps": end})
-        if abs(end - config.steps) > TOLD * config.steps:
-            self.watcher.message(f"update {step:,}: {end:,} updates fit into the time, not {config.steps:,}")
+        step, begin = counters.step, fall(config)
+        planned = (config.steps - begin) * self._each(self.costs.update) / SURPLUS if self.costs.update else 0.0
+        is_due = step >= begin or left <= planned
+        end = step + max(int(left / max(self._each(self.pace.mean_seconds), 1e-6)), 1)
+        if end := self.workers.share(end if is_due else 0):
+            self.training = self.training.at(replace(counters, fall=step, end=end))
+            self._note("plan", {"step": step, "steps": end})
+            if abs(end - config.steps) > TOLD * config.steps:
+                self.watcher.message(f"update {step:,}: {end:,} updates fit into the time, not {config.steps:,}")
+
+    def _each(self, update: float) -> float:
+        """Seconds of an update, with its share of what comes now and then."""
+        costs, config = self.costs, self.config
+        return update + costs.validation / config.validate_every + costs.save / config.save_every
 
     def _end(self) -> str:
         """Why the training is at its end; nothing if it is not."""
@@ -177,7 +185,7 @@ class Loop:
     def _update(self, batches: list[Batch], place: Place, started: float) -> None:
         counters = self.training.counters
         step = counters.step + 1
-        rate = learning_rate(step, self.config, counters.rate_factor, counters.end)
+        rate = learning_rate(step, self.config, counters.rate_factor, counters.fall, counters.end)
         fitted = self._backpropagate(batches, step)
         gradient = fitted.gradient
         is_made = gradient.is_finite and self._move(gradient, rate, step)

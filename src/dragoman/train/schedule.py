@@ -13,7 +13,7 @@ def fall(config: TrainConfig) -> float:
     return config.warmup_steps + PLATEAU * max(config.steps - config.warmup_steps, 1)
 
 
-def learning_rate(update: int, config: TrainConfig, factor: float = 1.0, end: int = 0) -> float:
+def learning_rate(update: int, config: TrainConfig, factor: float = 1.0, begin: int = 0, end: int = 0) -> float:
     """The rate that update number ``update`` (from 1) uses.
 
     All schedules rise linearly to ``config.learning_rate`` at ``warmup_steps``. Then ``noam`` falls with the inverse
@@ -26,15 +26,17 @@ def learning_rate(update: int, config: TrainConfig, factor: float = 1.0, end: in
 
     Args:
         factor: of every rate; below 1 after a step back.
-        end: where a plateau has fallen to zero, if not at ``config.steps``: the time may have told, see ``--budget``.
+        begin, end: where a plateau falls, if not as ``config.steps`` has it: with a budget the time tells.
     """
     warmup, highest = config.warmup_steps, factor * config.learning_rate
     if update <= warmup:
         return highest * update / warmup
     if config.schedule == "noam":
         return highest * math.sqrt(warmup / update)
-    begin, end = (fall(config), end or config.steps) if config.schedule == "plateau" else (warmup, config.steps)
-    progress = min(max((update - begin) / max(end - begin, 0.4), 0.0), 1.0)
+    above, zero = float(warmup), config.steps
+    if config.schedule == "plateau":
+        above, zero = begin or fall(config), end or config.steps
+    progress = min(max((update - above) / max(zero - above, 0.4), 0.0), 1.0)
     if config.schedule == "linear":
         return highest * (1.0 - progress)
     return highest * 0.5 * (1.0 + math.cos(math.pi * progress))

@@ -55,8 +55,10 @@ class Counters:
     steps_back: int = 0
     rate_factor: float = 1.0
     "Of the learning rate; halved at each step back."
+    fall: int = 0
+    "After which update the rate falls, and"
     end: int = 0
-    "The last update, if the time has told another than was planned."
+    "which is the last one, where a budget's time has told; before, what was planned holds."
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from dragoman.store import checkpoint, tensors
-from dragoman.train import journal, validation
+from dragoman.train import costs, journal, validation
+from dragoman.train.costs import Costs
 from dragoman.train.loop import Loop
 from dragoman.train.pace import Pace
 from dragoman.train.path import PlainPath
@@ -57,11 +58,20 @@ def test_a_signal_ends_the_command_and_not_the_training(tmp_path: Path) -> None:
     assert [event["step"] for event in ends(prepared)] == [3]
 
 
-@pytest.mark.parametrize(("spent", "end"), [(799.0, 84), (499.0, 114), (999.0, 65)])
+@pytest.mark.parametrize(
+    ("spent", "planned", "fall", "end"),
+    [
+        (799.0, 1.0, 64, 84),  # slower than planned
+        (499.0, 9.0, 64, 114),  # faster
+        (999.0, 0.0, 64, 65),  # nobody has measured
+        (599.0, 5.0, 64, 104),
+        (699.0, 9.1, 10, 40),  # so slow that the time for the fall comes first: 36 updates of 9.1 / 1.08 seconds
+    ],
+)
 def test_a_plateau_falls_over_the_time_that_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spent: float, end: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spent: float, planned: float, fall: int, end: int
 ) -> None:
-    """100 updates were planned, the rate falls after 64, and ten seconds are what an update takes by then."""
+    """100 updates were planned, the rate to fall after 64; ten seconds are what an update takes by then."""
     monkeypatch.setattr(Pace, "mean_seconds", 10.0)
     rates = dict[int, float]()
     real = PlainPath.update
@@ -76,15 +86,17 @@ def test_a_plateau_falls_over_the_time_that_is_left(
         **{"train__budget": 1000.0, "train__backend": "torch", "train__save_every": 50, "train__validate_every": 500},
     }
     whole, stopped = (fresh(tmp_path / name, 12, **settings) for name in ("whole", "stopped"))
+    for each in (whole, stopped):
+        costs.write(each.folder, Costs(update=planned))
     watcher = Silent()
     counters = Loop(whole, watcher, Stopped(spent)).run(lambda: 0).counters
-    assert (counters.step, counters.end, counters.looked) == (end, end, end)
-    assert (f"update 64: {end} updates fit into the time, not 100" in watcher.messages) == (abs(end - 100) > 10)
-    assert {"event": "plan", "step": 64, "steps": end} in journal.read(whole.folder.journal)
+    assert (counters.fall, counters.step, counters.end, counters.looked) == (fall, end, end, end)
+    assert (f"update {fall}: {end} updates fit into the time, not 100" in watcher.messages) == (abs(end - 100) > 10)
+    assert {"event": "plan", "step": fall, "steps": end} in journal.read(whole.folder.journal)
     peak = whole.config.train.learning_rate
-    assert [rates[step] for step in range(10, 65)] == [peak] * 55
+    assert [rates[step] for step in range(10, fall + 1)] == [peak] * (fall - 9)
     assert rates[end] == pytest.approx(0.0, abs=1e-12)
-    assert all(rates[step + 1] < rates[step] for step in range(64, end))
+    assert all(rates[step + 1] < rates[step] for step in range(fall, end))
     for clock, updates in ((Stopped(spent), 30), (Stopped(), 34)):  # what is over counts once
         Loop(stopped, Silent(), clock).run(told(15, at=updates))
     Loop(stopped, Silent(), Stopped()).run(lambda: 0)

@@ -58,13 +58,12 @@ def test_where_they_end() -> None:
         assert learning_rate(end + 1, config) >= 0
 
 
-@pytest.mark.parametrize("end", [35, 40, 70])
-def test_a_plateau_that_ends_at_another_update(end: int) -> None:
-    """It begins to fall where it would have."""
+@pytest.mark.parametrize(("begin", "end"), [(34, 35), (34, 40), (20, 30), (34, 70)])
+def test_a_plateau_that_falls_elsewhere(begin: int, end: int) -> None:
     config = TrainConfig(learning_rate=0.5, warmup_steps=10, steps=50, schedule="plateau")
-    rates = [learning_rate(update, config, end=end) for update in range(1, end + 1)]
-    assert rates[9:34] == [0.5] * 25
-    assert all(later < earlier for earlier, later in itertools.pairwise(rates[33:]))
+    rates = [learning_rate(update, config, begin=begin, end=end) for update in range(1, end + 1)]
+    assert rates[9:begin] == [0.5] * (begin - 9)
+    assert all(later < earlier for earlier, later in itertools.pairwise(rates[begin - 1 :]))
     assert rates[-1] == pytest.approx(0.0, abs=1e-15)
 
 
