@@ -82,13 +82,15 @@ class Loop:
         self.journal = Journal(folder.journal, counters.journal_bytes) if is_first else None
         has_board = self.config.tensorboard and is_first
         self.board = Board(folder.root / "tensorboard", counters.step, watcher.message) if has_board else None
+        self.stop: Callable[[], int] = lambda: 0
+        self.told = 0
         self.pace = Pace()
         self.room = Room()
         self.attempts = Attempts(watcher.message, self._note)
 
     def run(self, stop: Callable[[], int]) -> Outcome:
         """Train until done, or until ``stop`` answers in any worker with a signal's number; then save and return."""
-        begun = self.training.counters
+        begun, self.stop = self.training.counters, stop
         batches = self._read(begun.place)
         while not (why := self._end()):
             started = time.monotonic()
@@ -97,7 +99,7 @@ class Loop:
             self._recover()
             self._settle_the_fall()
             self._look()
-            if signal_number := self._signal(stop()):
+            if signal_number := self.told if self.workers.count > 1 else stop():
                 why = self._end()
                 self._note_end("" if why == OUT_OF_TIME else why)  # then the last validation is still to come
                 self._save(last=True, regular=self.training.counters.step == self._last)
@@ -188,7 +190,7 @@ class Loop:
         rate = learning_rate(step, self.config, counters.rate_factor, counters.fall, counters.end)
         fitted = self._backpropagate(batches, step)
         gradient = fitted.gradient
-        is_made = gradient.is_finite and self._move(gradient, rate, step)
+        is_made = self._move(gradient, rate, step)
         spent = time.monotonic() - started
         counters = self.training.counters
         self.training = self.training.at(
@@ -219,19 +221,23 @@ class Loop:
         return fitted
 
     def _move(self, gradient: Gradient, rate: float, step: int) -> bool:
-        """Move the weights, and answer whether there was memory for it; where there is nothing to move, there was."""
-        if not gradient.tgt_tokens:
-            return True
+        """Move the weights if the gradient is finite, and answer whether that was done, or nothing was to be moved.
+
+        Several workers tell each other how it went, and in the same breath whether anybody was told to stop.
+        """
         failed = is_half = False
         try:
-            self.path.update(gradient, rate, step)
+            if gradient.is_finite and gradient.tgt_tokens:
+                self.path.update(gradient, rate, step)
         except (MemoryError, RuntimeError) as error:
             if not is_shortage(error):
                 raise
             failed, is_half = True, isinstance(error, HalfMade)
-        failures, halves = zip(*self.workers.gather([failed, is_half]), strict=True)
+        number = self.stop() if self.workers.count > 1 else 0
+        failures, halves, numbers = zip(*self.workers.gather([failed, is_half, number]), strict=True)
+        self.told = next((int(each) for each in numbers if each), 0)
         if not any(failures):
-            return True
+            return gradient.is_finite
         self._note("out of memory", {"step": step, "what": "update"})
         back = ""
         if any(halves) or not all(failures):
@@ -306,10 +312,6 @@ class Loop:
             f" times the learning rate (step back {now.steps_back} of at most {recovery.MOST_STEPS_BACK})"
         )
         self._save(last=False)
-
-    def _signal(self, mine: int) -> int:
-        """The signal that any of the workers got; 0 if none did."""
-        return next((int(number) for [number] in self.workers.gather([mine]) if number), 0)
 
     def _is_over(self) -> bool:
         """Whether the budget leaves no time for another update before the end, by the clock of the first worker."""
