@@ -8,13 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from command import settings, write_lines
 from dragoman.config import read_setting
 from dragoman.data.corpus import open_corpus
 from dragoman.store.folder import ModelFolder
 from dragoman.train.clock import Clock
+from dragoman.train.path import PlainPath
 from dragoman.train.prepare import Plan, Prepared, Sources, prepare
 from dragoman.train.start import Start
+from dragoman.train.step import Gradient
 from dragoman.train.watcher import Progress, Validation
 
 TINY: dict[str, Any] = {
@@ -139,6 +143,18 @@ def fresh(root: Path, pairs: int, **values: Any) -> Prepared:
     root.mkdir()
     files = corpus(root, pairs)
     return prepared_in(root / "m", files, files, **{**SMALL, **values})
+
+
+def noted_rates(patch: pytest.MonkeyPatch) -> dict[int, float]:
+    """The rate of each update that PyTorch's path makes from now on."""
+    rates, real = dict[int, float](), PlainPath.update
+
+    def update(self: PlainPath, gradient: Gradient, rate: float, step: int) -> None:
+        rates[step] = rate
+        real(self, gradient, rate, step)
+
+    patch.setattr(PlainPath, "update", update)
+    return rates
 
 
 def fingerprint(root: Path) -> dict[str, str]:

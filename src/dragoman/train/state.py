@@ -56,9 +56,9 @@ class Counters:
     rate_factor: float = 1.0
     "Of the learning rate; halved at each step back."
     fall: int = 0
-    "After which update the rate falls, and"
+    "The update after which a plateau falls, once a budget's time has told; 0 before."
     end: int = 0
-    "which is the last one, where a budget's time has told; before, what was planned holds."
+    "The last update, likewise."
 
 
 @dataclass(frozen=True)

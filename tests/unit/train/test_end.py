@@ -12,10 +12,8 @@ from dragoman.train import costs, journal, validation
 from dragoman.train.costs import Costs
 from dragoman.train.loop import Loop
 from dragoman.train.pace import Pace
-from dragoman.train.path import PlainPath
 from dragoman.train.prepare import Prepared
-from dragoman.train.step import Gradient
-from trainings import Silent, Stopped, fingerprint, fresh
+from trainings import Silent, Stopped, fingerprint, fresh, noted_rates
 
 
 def ends(prepared: Prepared) -> list[dict[str, Any]]:
@@ -73,14 +71,7 @@ def test_a_plateau_falls_over_the_time_that_is_left(
 ) -> None:
     """100 updates were planned, the rate to fall after 64; ten seconds are what an update takes by then."""
     monkeypatch.setattr(Pace, "mean_seconds", 10.0)
-    rates = dict[int, float]()
-    real = PlainPath.update
-
-    def update(self: PlainPath, gradient: Gradient, rate: float, step: int) -> None:
-        rates[step] = rate
-        real(self, gradient, rate, step)
-
-    monkeypatch.setattr(PlainPath, "update", update)
+    rates = noted_rates(monkeypatch)
     settings = {
         **{"train__steps": 100, "train__warmup_steps": 10, "train__schedule": "plateau", "train__accumulate": 1},
         **{"train__budget": 1000.0, "train__backend": "torch", "train__save_every": 50, "train__validate_every": 500},

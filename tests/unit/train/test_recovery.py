@@ -24,7 +24,7 @@ from dragoman.train.state import Counters
 from dragoman.train.step import Gradient
 from dragoman.train.trend import Trend
 from dragoman.train.watcher import Progress
-from trainings import Silent, corpus, prepared_in
+from trainings import Silent, corpus, noted_rates, prepared_in
 
 Fresh = Callable[..., Prepared]
 
@@ -159,14 +159,7 @@ def test_stopped_and_resumed(
 
 def test_the_rates_that_updates_are_made_with(fresh: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
     """By hand: up to 5e-3 at update 10, then as 1 / sqrt; half of it after the step back; a resumption changes none."""
-    used = dict[int, float]()
-    real = PlainPath.update
-
-    def update(self: PlainPath, gradient: Gradient, rate: float, step: int) -> None:
-        used[step] = rate
-        real(self, gradient, rate, step)
-
-    monkeypatch.setattr(PlainPath, "update", update)
+    used = noted_rates(monkeypatch)
     poison(monkeypatch, not_finite(6, 7, 8))
     prepared = fresh()
     left = iter((0, 0, signal.SIGTERM))
