@@ -2,10 +2,11 @@
 
 How many updates fit is measured before the first one and written down, so that the training stays the same however
 often it is interrupted. A few more are planned than fit. Where a plateau begins to fall, the loop lays the fall out
-over the time that is left: a machine may have become slower or faster by then. Other schedules are stopped by the clock
+over the time that is left: a machine may have become slower by then. Other schedules are stopped by the clock
 at their tail.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -18,6 +19,7 @@ from dragoman.train.estimate import training_minutes
 from dragoman.train.length import begun_with, lay_out, measure_epoch, spell_tokens
 from dragoman.train.prepare import Prepared
 from dragoman.train.presets import CorpusSize, for_corpus, narrower
+from dragoman.train.schedule import fall
 from dragoman.train.watcher import Watcher
 
 REHEARSAL = 0.02
@@ -156,6 +158,27 @@ def fit(left: float, costs: Costs, train: TrainConfig, fixed: frozenset[str] = f
         train.validate_every if "validate_every" in fixed else validate_every,
         train.save_every if "save_every" in fixed else save_every,
     )
+
+
+def last_update(step: int, config: TrainConfig, costs: Costs, left: float, update: float) -> int:
+    """The last update if a plateau begins to fall after ``step``, over what time is left; 0 where it does not begin.
+
+    It begins where the plan has it, or when only so much time is left as the plan has for the fall: machines become
+    slower than they were when it was made. No rate up to there depends on the end. There are never more updates than
+    planned, and a fall that has begun without a budget stays as it is.
+
+    Args:
+        left: seconds.
+        update: seconds that one takes of late.
+    """
+    begin = fall(config)
+    if not config.warmup_steps <= step <= math.ceil(begin):
+        return 0
+    now_and_then = costs.validation / config.validate_every + costs.save / config.save_every
+    planned = (config.steps - begin) * (costs.update + now_and_then) / SURPLUS if costs.update else 0.0
+    if step < begin and left > planned:
+        return 0
+    return min(step + max(int(left / max(update + now_and_then, 1e-6)), 1), config.steps)
 
 
 def _times(left: float, cost: float, share: float) -> int:

@@ -16,10 +16,10 @@ SHORT, LONG = 0.25, 2.0
 """Trainings are short and long that make at most, and at least, those shares of the usual updates."""
 
 DECAY, MORE_DROPOUT = 0.1, 0.1
-"""Muon's matrices decay by the first in both: they stay small, so that updates turn them further. That is about one
-BLEU after six epochs of Multi30k (none on its tests after 13 or 43), 0.8 after two epochs of tatoeba, where eight are
-usual. Long trainings have so much dropout more, too: 212 epochs of Multi30k gain one BLEU by both over 106, which have
-the same with decay and without (one run each, docs/log.md). Other corpora were not trained so long."""
+"""With Muon all matrices decay by the first in both: they stay small, so that updates turn them further. That is about
+one BLEU after six epochs of Multi30k (none on its tests after 13 or 43), 0.8 after two epochs of tatoeba, where eight
+are usual. Long trainings have so much dropout more, too: 212 epochs of Multi30k gain one BLEU by both over 106, which
+have the same with decay and without (one run each, docs/log.md). Other corpora were not trained so long."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dragoman.model.families import EncoderDecoder
 from dragoman.store import checkpoint
 from dragoman.train import costs, duration, recovery, validation
 from dragoman.train.board import Board
-from dragoman.train.budget import SURPLUS
+from dragoman.train.budget import last_update
 from dragoman.train.clock import Clock
 from dragoman.train.journal import Journal
 from dragoman.train.memory import keep_freed_memory
@@ -26,7 +26,7 @@ from dragoman.train.path import ALONE, choose
 from dragoman.train.placement import place, whole
 from dragoman.train.prepare import Prepared, longest_side
 from dragoman.train.saving import Attempts
-from dragoman.train.schedule import fall, learning_rate
+from dragoman.train.schedule import learning_rate
 from dragoman.train.shortage import Fitted, HalfMade, Room
 from dragoman.train.signals import caught
 from dragoman.train.state import Counters, Training, checksum, contents, read_counters
@@ -117,28 +117,19 @@ class Loop:
         return self.training.counters.end or self.config.steps
 
     def _settle_the_fall(self) -> None:
-        """With a budget: let a plateau fall over the time that is left as soon as that is what the plan has for it.
-
-        Machines become slower or faster than they were when the plan was made. Up to here no rate depends on the end.
-        """
+        """With a budget: let a plateau fall over the time that is left, see `budget.last_update`."""
         counters, config = self.training.counters, self.config
-        if not config.budget or config.schedule != "plateau" or counters.fall or counters.step < config.warmup_steps:
+        if not config.budget or config.schedule != "plateau" or counters.fall:
             return
         left = config.budget - self.clock.seconds - self.costs.end
-        step, begin = counters.step, fall(config)
-        planned = (config.steps - begin) * self._each(self.costs.update) / SURPLUS if self.costs.update else 0.0
-        is_due = step >= begin or left <= planned
-        end = step + max(int(left / max(self._each(self.pace.mean_seconds), 1e-6)), 1)
-        if end := self.workers.share(end if is_due else 0):
-            self.training = self.training.at(replace(counters, fall=step, end=end))
-            self._note("plan", {"step": step, "steps": end})
-            if abs(end - config.steps) > TOLD * config.steps:
-                self.watcher.message(f"update {step:,}: {end:,} updates fit into the time, not {config.steps:,}")
-
-    def _each(self, update: float) -> float:
-        """Seconds of an update, with its share of what comes now and then."""
-        costs, config = self.costs, self.config
-        return update + costs.validation / config.validate_every + costs.save / config.save_every
+        last = last_update(counters.step, config, self.costs, left, self.pace.mean_seconds)
+        if end := self.workers.share(last):
+            self.training = self.training.at(replace(counters, fall=counters.step, end=end))
+            self._note("plan", {"step": counters.step, "steps": end})
+            if end < (1 - TOLD) * config.steps:
+                self.watcher.message(
+                    f"update {counters.step:,}: {end:,} updates fit into the time, not {config.steps:,}"
+                )
 
     def _end(self) -> str:
         """Why the training is at its end; nothing if it is not."""

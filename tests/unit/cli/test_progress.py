@@ -23,6 +23,15 @@ class Terminal(io.StringIO):
         return True
 
 
+def on_terminal(patch: pytest.MonkeyPatch, columns: int = 120) -> Terminal:
+    """One in the place of standard error."""
+    terminal = Terminal()
+    patch.setattr(sys, "stderr", terminal)
+    patch.setenv("TERM", "xterm")
+    patch.setenv("COLUMNS", str(columns))
+    return terminal
+
+
 def at(step: int) -> Progress:
     return Progress(step, 1000, 0, 2.5, 1e-3, 12_345.6, 100.0)
 
@@ -77,10 +86,7 @@ def test_a_log_that_cannot_be_written_ends_nothing(
 
 
 def test_in_eighty_columns_what_matters_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "80")
+    terminal = on_terminal(monkeypatch, 80)
     with TrainingProgress() as watcher:
         watcher.validation(Validation(150, 1.5, 20.0, 30.0, True, "x"))
         watcher.progress(Progress(12_345, 100_000, 3, 2.5, 1e-3, 12_345.6, 6600.0))
@@ -88,9 +94,7 @@ def test_in_eighty_columns_what_matters_is_whole(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = on_terminal(monkeypatch)
     with TrainingProgress() as watcher:
         for step in range(1, 4):
             watcher.progress(at(step))
@@ -102,13 +106,11 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_curves_below_the_bar_go_on_with_the_journal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    terminal, diary = Terminal(), Journal(tmp_path / "j", 0)
+    diary = Journal(tmp_path / "j", 0)
     diary.write("update", {"step": 50, "loss": 9.5})
     diary.write("update", {"step": 100, "loss": math.nan})
     diary.write("validation", {"step": 100, "bleu": 0.5})
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "60")
+    terminal = on_terminal(monkeypatch, 60)
     with TrainingProgress() as watcher:
         watcher.recall(tmp_path / "nothing")
         watcher.recall(tmp_path / "j")
@@ -122,10 +124,7 @@ def test_curves_below_the_bar_go_on_with_the_journal(monkeypatch: pytest.MonkeyP
 
 
 def test_a_narrow_terminal_has_no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "20")
+    terminal = on_terminal(monkeypatch, 20)
     with TrainingProgress() as watcher:
         watcher.progress(at(3))
     assert "▅" not in terminal.getvalue()

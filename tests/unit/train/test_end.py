@@ -13,7 +13,7 @@ from dragoman.train.costs import Costs
 from dragoman.train.loop import Loop
 from dragoman.train.pace import Pace
 from dragoman.train.prepare import Prepared
-from trainings import Silent, Stopped, fingerprint, fresh, noted_rates
+from trainings import SMALL, Silent, Stopped, fingerprint, fresh, noted_rates, prepared_in
 
 
 def ends(prepared: Prepared) -> list[dict[str, Any]]:
@@ -60,9 +60,9 @@ def test_a_signal_ends_the_command_and_not_the_training(tmp_path: Path) -> None:
     ("spent", "planned", "fall", "end"),
     [
         (799.0, 1.0, 64, 84),  # slower than planned
-        (499.0, 9.0, 64, 114),  # faster
+        (499.0, 9.0, 64, 100),  # faster: never more than planned
         (999.0, 0.0, 64, 65),  # nobody has measured
-        (599.0, 5.0, 64, 104),
+        (599.0, 5.0, 64, 100),
         (699.0, 9.1, 10, 40),  # so slow that the time for the fall comes first: 36 updates of 9.1 / 1.08 seconds
     ],
 )
@@ -92,6 +92,19 @@ def test_a_plateau_falls_over_the_time_that_is_left(
         Loop(stopped, Silent(), clock).run(told(15, at=updates))
     Loop(stopped, Silent(), Stopped()).run(lambda: 0)
     assert fingerprint(stopped.folder.root) == fingerprint(whole.folder.root)
+
+
+def test_a_budget_that_comes_later_is_only_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fall that has begun goes on as it was planned."""
+    monkeypatch.setattr(Pace, "mean_seconds", 10.0)
+    rates = noted_rates(monkeypatch)
+    settings = {"train__steps": 100, "train__schedule": "plateau", "train__backend": "torch"}
+    Loop(fresh(tmp_path / "data", 12, **settings), Silent()).run(told(15, at=80))
+    files = tmp_path / "data" / "train.src", tmp_path / "data" / "train.tgt"
+    more = prepared_in(tmp_path / "data" / "m", files, files, **{**SMALL, **settings, "train__budget": 500.0})
+    counters = Loop(more, Silent(), Stopped()).run(lambda: 0).counters
+    assert (counters.fall, counters.end, counters.step) == (0, 0, 100)
+    assert all(rates[step + 1] < rates[step] for step in range(64, 100))
 
 
 def test_a_signal_after_the_last_update(tmp_path: Path) -> None:
